@@ -1,0 +1,1 @@
+"""mfcheck: verify mean-field theories of attention, claim by claim."""
