@@ -40,9 +40,7 @@ class FeatureRisk:
 
     def __post_init__(self) -> None:
         if (self.features is None) != (self.loss is None):
-            raise InputError(
-                f"risk {self.name!r}: features and loss come together; only one of them was given"
-            )
+            raise InputError(f"risk {self.name!r}: features and loss come together; only one of them was given")
         if self.potential is None and self.features is None:
             raise InputError(f"risk {self.name!r}: neither a potential nor features with a loss were given")
 
@@ -99,9 +97,7 @@ class FeatureRisk:
                 part = self.features_vjp(points, field)
             else:
                 features = self.features
-                part = _gradient_of_sum(
-                    lambda x: torch.einsum("...nk,...k->...n", features(x), field), points
-                )
+                part = _gradient_of_sum(lambda x: torch.einsum("...nk,...k->...n", features(x), field), points)
             total = part if total is None else total + part
         assert total is not None
         return total

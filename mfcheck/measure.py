@@ -36,8 +36,7 @@ class Measure:
             )
         if not (self.points.is_floating_point() and self.weights.is_floating_point()):
             raise InputError(
-                f"points and weights must be floating point; they came as {self.points.dtype} "
-                f"and {self.weights.dtype}"
+                f"points and weights must be floating point; they came as {self.points.dtype} and {self.weights.dtype}"
             )
 
     @classmethod

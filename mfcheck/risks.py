@@ -129,9 +129,7 @@ def two_layer_network(
     """
     x = torch.as_tensor(inputs, dtype=torch.float64)
     if x.ndim != 2 or len(x) != len(targets):
-        raise InputError(
-            f"inputs are [K, d] and targets [K]; inputs came as {tuple(x.shape)}, {len(targets)} targets"
-        )
+        raise InputError(f"inputs are [K, d] and targets [K]; inputs came as {tuple(x.shape)}, {len(targets)} targets")
     own_loss, own_gradient = squared_error(targets)
     return FeatureRisk(
         "two-layer network",
