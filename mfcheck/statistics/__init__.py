@@ -1,0 +1,1 @@
+"""Estimates with intervals, verdicts, and randomness derived from names."""
