@@ -54,15 +54,24 @@ class FeatureRisk:
         if self.potential is not None:
             total = total + measure.integrate(self.potential)
         if self.features is not None and self.loss is not None:
-            total = total + self.loss(measure.integrate(self.features))
+            total = total + self.loss(self.moments(measure))
         return total
+
+    def moments(self, measure: Measure) -> Float[Tensor, "*batch K"]:
+        """V = int h dmu, shape [..., K]."""
+        if self.features is None:
+            raise InputError(f"risk {self.name!r} is linear: it has no features")
+        values = self.features(measure.points)
+        expected = "K values a point, [..., n, K]"
+        _check_shape(values, (*measure.points.shape[:-1], *values.shape[-1:]), self.name, "features", expected)
+        return measure.integrate(values)
 
     def field(self, measure: Measure) -> Float[Tensor, "*batch K"]:
         """loss'(V) at V = int h dmu, shape [..., K]: all that a particle feels of the others."""
         if self.features is None:
             raise InputError(f"risk {self.name!r} is linear: it has no interaction field")
         with torch.no_grad():
-            return self.field_at(measure.integrate(self.features))
+            return self.field_at(self.moments(measure))
 
     def field_at(self, moments: Float[Tensor, "*batch K"]) -> Float[Tensor, "*batch K"]:
         """loss'(V) at given moments V, shape [..., K] -> [..., K]."""
@@ -71,14 +80,17 @@ class FeatureRisk:
         assert self.loss is not None
         with torch.enable_grad():
             leaf = moments.detach().requires_grad_(True)
-            (gradient,) = torch.autograd.grad(self.loss(leaf).sum(), leaf)
-        return gradient
+            value = self.loss(leaf)
+            _check_shape(value, moments.shape[:-1], self.name, "loss", "a scalar for the K moments, [..., K] -> [...]")
+            return _gradient_in(leaf, value, self.name, "loss")
 
     def first_variation(self, points: Points, field: Tensor | None) -> Float[Tensor, "*batch n"]:
         """U(theta) + h(theta) . field at points [..., n, p]; field [..., K] is None for a linear risk."""
         value = torch.zeros(points.shape[:-1], dtype=points.dtype, device=points.device)
         if self.potential is not None:
-            value = value + self.potential(points)
+            potential = self.potential(points)
+            _check_shape(potential, points.shape[:-1], self.name, "potential", "one value a point, [..., n]")
+            value = value + potential
         if self.features is not None and field is not None:
             value = value + torch.einsum("...nk,...k->...n", self.features(points), field)
         return value
@@ -90,22 +102,43 @@ class FeatureRisk:
             total = (
                 self.potential_gradient(points)
                 if self.potential_gradient is not None
-                else _gradient_of_sum(self.potential, points)
+                else _gradient_of_sum(self.potential, points, self.name, "potential")
             )
         if self.features is not None and field is not None:
             if self.features_vjp is not None:
                 part = self.features_vjp(points, field)
             else:
                 features = self.features
-                part = _gradient_of_sum(lambda x: torch.einsum("...nk,...k->...n", features(x), field), points)
+                part = _gradient_of_sum(
+                    lambda x: torch.einsum("...nk,...k->...n", features(x), field), points, self.name, "features"
+                )
             total = part if total is None else total + part
         assert total is not None
         return total
 
 
-def _gradient_of_sum(f: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+def _gradient_of_sum(f: Callable[[Tensor], Tensor], points: Tensor, risk: str, part: str) -> Tensor:
     """The gradient of f at each point, one backward pass: f acts on points one by one."""
     with torch.enable_grad():
         leaf = points.detach().requires_grad_(True)
-        (gradient,) = torch.autograd.grad(f(leaf).sum(), leaf)
+        value = f(leaf)
+        _check_shape(value, points.shape[:-1], risk, part, "one value a point, [..., n]")
+        return _gradient_in(leaf, value, risk, part)
+
+
+def _gradient_in(leaf: Tensor, value: Tensor, risk: str, part: str) -> Tensor:
+    if not value.requires_grad:
+        raise InputError(
+            f"risk {risk!r}: its {part} came without a gradient (was it detached, or computed in NumPy?); "
+            "where it is constant, leave it out"
+        )
+    (gradient,) = torch.autograd.grad(value.sum(), leaf)
     return gradient
+
+
+def _check_shape(value: Tensor, shape: tuple[int, ...], risk: str, part: str, expected: str) -> None:
+    # a trailing axis of 1 would broadcast to n x n values without a word
+    if tuple(value.shape) != tuple(shape):
+        raise InputError(
+            f"risk {risk!r}: its {part} gives {expected}; expected {tuple(shape)}, got {tuple(value.shape)}"
+        )

@@ -12,12 +12,12 @@ from torch import Tensor
 from mfcheck.errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measure:
     """A weighted point measure sum_j w_j delta(theta_j), with any leading batch axes.
 
-    points [..., n, p] and weights [..., n] are floating tensors on one device; weights may be zero (a place
-    where a first variation is asked for) and need not sum to one. Raises InputError on mismatched shapes.
+    points [..., n, p] and weights [..., n] are floating tensors of one dtype on one device; weights may be zero (a
+    place where a first variation is asked for) and need not sum to one. Raises InputError on any mismatch.
     """
 
     points: Float[Tensor, "*batch n p"]
@@ -38,10 +38,18 @@ class Measure:
             raise InputError(
                 f"points and weights must be floating point; they came as {self.points.dtype} and {self.weights.dtype}"
             )
+        if self.points.dtype != self.weights.dtype or self.points.device != self.weights.device:
+            raise InputError(
+                f"points and weights share a dtype and a device; points came as {self.points.dtype} on "
+                f"{self.points.device}, weights as {self.weights.dtype} on {self.weights.device}"
+            )
 
     @classmethod
     def uniform(cls, points: Float[Tensor, "*batch n p"]) -> Measure:
-        """The empirical measure of particles: weight 1/n each. points [..., n, p]."""
+        """The empirical measure of particles: weight 1/n each. points [..., n, p], n >= 1."""
+        if not isinstance(points, Tensor) or points.ndim < 2 or points.shape[-2] == 0:
+            came = tuple(points.shape) if isinstance(points, Tensor) else type(points).__name__
+            raise InputError(f"particles are a tensor [..., n, p] with n >= 1; they came as {came}")
         return cls(points, points.new_full(points.shape[:-1], 1.0 / points.shape[-2]))
 
     @property
@@ -52,8 +60,13 @@ class Measure:
     def integrate(self, f: Callable[[Tensor], Tensor] | Tensor) -> Tensor:
         """sum_j w_j f(theta_j), for f: [..., n, p] -> [..., n] or [..., n, k], or a tensor of such values."""
         values = f(self.points) if callable(f) else f
-        if values.shape[: self.weights.ndim] == self.weights.shape and values.ndim == self.weights.ndim:
+        if values.shape == self.weights.shape:
             return (self.weights * values).sum(-1)
+        if values.shape[:-1] != self.weights.shape:
+            raise InputError(
+                f"a function to integrate gives one value or k values a point, {tuple(self.weights.shape)} or "
+                f"{(*self.weights.shape, 'k')}; it gave shape {tuple(values.shape)}"
+            )
         return torch.einsum("...n,...nk->...k", self.weights, values)
 
     def mean(self) -> Float[Tensor, "*batch p"]:
@@ -86,11 +99,25 @@ class Measure:
         )
 
     def append(self, points: Float[Tensor, "*batch m p"], weight: float = 0.0) -> Measure:
-        """The measure with atoms added at points [..., m, p], each of the given weight (0: places to look at)."""
+        """The measure with atoms added at points [..., m, p], each of the given weight (0: places to look at).
+
+        Points without batch axes, [m, p], are added to every measure of a batch.
+        """
+        places = self.places(points)
         return Measure(
-            torch.cat([self.points, points], -2),
-            torch.cat([self.weights, points.new_full(points.shape[:-1], weight)], -1),
+            torch.cat([self.points, places], -2),
+            torch.cat([self.weights, places.new_full(places.shape[:-1], weight)], -1),
         )
+
+    def places(self, points: Float[Tensor, "*batch m p"]) -> Float[Tensor, "*batch m p"]:
+        """points [..., m, p] with this measure's batch axes, expanded where they had none. Raises InputError."""
+        batch, p = self.weights.shape[:-1], self.points.shape[-1]
+        if points.ndim < 2 or points.shape[-1] != p or points.shape[:-2] not in (batch, ()):
+            raise InputError(
+                f"places in the space of this measure are [m, {p}], or {[*batch, 'm', p]} with its batch axes; "
+                f"they came as {tuple(points.shape)}"
+            )
+        return points.expand(*batch, *points.shape[-2:])
 
     def push(self, transport: Callable[[Tensor], Tensor]) -> Measure:
         """The image measure under a map of points [..., n, p] -> [..., n, q]; weights stay."""

@@ -21,13 +21,24 @@ def quadratic(
     """
     a = torch.as_tensor(curvature, dtype=torch.float64)
     c = torch.as_tensor(centre, dtype=torch.float64)
-    if a.ndim == 2 and not torch.equal(a, a.T):
-        raise InputError("a quadratic's curvature matrix is symmetric; the one given is not")
+    if a.ndim == 2:
+        # to rounding: a rotated diagonal, R D R', is symmetric only to the last digit
+        if a.shape[0] != a.shape[1] or not torch.allclose(a, a.T, rtol=1e-12, atol=1e-15 * float(a.abs().max())):
+            raise InputError(f"a quadratic's curvature matrix is symmetric [p, p]; it came as {a.tolist()}")
+        a = 0.5 * (a + a.T)
+    sizes = {t.shape[-1] for t in (a, c) if t.ndim}
+    if a.ndim > 2 or c.ndim > 1 or len(sizes) > 1:
+        raise InputError(
+            "a quadratic's curvature is a number, [p] or [p, p] and its centre a number or [p]; "
+            f"they came as {tuple(a.shape)} and {tuple(c.shape)}"
+        )
     plain = a.ndim == 0 and bool((c == 0).all())
 
     def gradient(points: Tensor) -> Tensor:
         if plain:
             return points * float(a)
+        if sizes and points.shape[-1] not in sizes:
+            raise InputError(f"this quadratic lives in R^{min(sizes)}; points came as {tuple(points.shape)}")
         aa, cc = a.to(points), c.to(points)
         return (points - cc) @ aa if aa.ndim == 2 else (points - cc) * aa
 
@@ -128,13 +139,20 @@ def two_layer_network(
     mean squared error); weight_decay lambda adds lambda/2 E|theta|^2. Source: [HRSS], [NWS].
     """
     x = torch.as_tensor(inputs, dtype=torch.float64)
-    if x.ndim != 2 or len(x) != len(targets):
-        raise InputError(f"inputs are [K, d] and targets [K]; inputs came as {tuple(x.shape)}, {len(targets)} targets")
-    own_loss, own_gradient = squared_error(targets)
+    y = torch.as_tensor(targets, dtype=torch.float64)
+    if x.ndim != 2 or y.shape != x.shape[:1]:
+        raise InputError(f"inputs are [K, d] and targets [K]; they came as {tuple(x.shape)} and {tuple(y.shape)}")
+    own_loss, own_gradient = squared_error(y)
+
+    def features(points: Tensor) -> Tensor:
+        if points.shape[-1] != x.shape[1]:
+            raise InputError(f"theta lives in R^{x.shape[1]}, as the inputs; points came as {tuple(points.shape)}")
+        return activation(points @ x.to(points).T)
+
     return FeatureRisk(
         "two-layer network",
         potential=(lambda points: 0.5 * weight_decay * points.square().sum(-1)) if weight_decay else None,
-        features=lambda points: activation(points @ x.to(points).T),
+        features=features,
         loss=loss or own_loss,
         potential_gradient=(lambda points: weight_decay * points) if weight_decay else None,
         loss_gradient=own_gradient if loss is None else None,

@@ -16,7 +16,7 @@ from mfcheck.errors import InputError
 Density = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gaussian:
     """The law N(mean, covariance) in R^p, float64: mean [p], covariance [p, p] symmetric and positive semidefinite."""
 
