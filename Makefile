@@ -1,0 +1,35 @@
+# Two commands, each from nothing: `make verify` checks the claims and draws the figures; `make test` tests mfcheck.
+PYTHON  ?= python3
+PROFILE ?= quick
+SEED    ?= 0
+OUT     ?= outcomes
+BIN     := .venv/bin
+READY   := .venv/ready
+
+.PHONY: verify test readme clean
+
+verify: $(READY)
+	@status=0; \
+	$(BIN)/pytest paper_checks -n auto --mfcheck-profile $(PROFILE) --mfcheck-seed $(SEED) --mfcheck-out $(OUT) || status=$$?; \
+	$(BIN)/python -m figures --outcomes $(OUT) || status=$$?; \
+	exit $$status
+
+test: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n auto
+
+# The claims table in the README, from the outcomes of the last `make verify`.
+readme: $(READY)
+	$(BIN)/python -m mfcheck.report README.md $(OUT)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf .venv build *.egg-info outcomes figures/out
