@@ -180,14 +180,19 @@ def _variance_at_zero(beta: float, kappa: float, quartic: float, quadratic: floa
 def _half_line_ratio(mean: float, beta: float, kappa: float, quartic: float, quadratic: float) -> float:
     """E theta at m > 0; at m = 0 E theta^2, which is the limit of beta / (kappa m) times it."""
     field = kappa * mean
-    confinement = np.array([0.25 * quartic, 0.0, 0.5 * (quadratic + kappa), -field, 0.0])
+    fourth, second = 0.25 * quartic, 0.5 * (quadratic + kappa)
+    confinement = np.array([fourth, 0.0, second, -field, 0.0])
+
+    def energy(x: float) -> float:
+        return x * (x * (second + fourth * x * x) - field)
+
     wells = [float(r.real) for r in np.roots(np.polyder(confinement)) if abs(r.imag) < 1e-9 and r.real > 0]
-    bottom = min([0.0, *(float(np.polyval(confinement, x)) for x in wells)])
+    bottom = min([0.0, *(energy(x) for x in wells)])
     lifted = confinement - np.array([0.0, 0.0, 0.0, 0.0, bottom + _DEPTH * beta])
     end = max(float(r.real) for r in np.roots(lifted) if abs(r.imag) < 1e-9)
 
     def weight(x: float) -> float:
-        return math.exp(-(float(np.polyval(confinement, x)) - bottom) / beta)
+        return math.exp((bottom - energy(x)) / beta)
 
     def odd(x: float) -> float:
         return x * weight(x) * (x if mean == 0.0 else -math.expm1(-2.0 * field * x / beta))
@@ -200,7 +205,9 @@ def _half_line_ratio(mean: float, beta: float, kappa: float, quartic: float, qua
 
 def _integral(f: Callable[[float], float], window: tuple[float, float], breaks: tuple[float, ...]) -> float:
     inner = [x for x in breaks if window[0] < x < window[1]]
-    value, _ = quad(f, *window, points=inner or None, epsabs=0.0, epsrel=1e-12, limit=500)
+    # an integral that vanishes by symmetry has no relative accuracy: rounding of its size is asked for instead
+    size = max(abs(f(float(x))) for x in (*np.linspace(*window, 65), *inner)) * (window[1] - window[0])
+    value, _ = quad(f, *window, points=inner or None, epsabs=1e-14 * size, epsrel=1e-12, limit=500)
     return float(value)
 
 
