@@ -1,0 +1,23 @@
+"""Fokker-Planck equations on a grid: a certified solver, its parts, and its equilibria."""
+
+from mfcheck.dynamics.fokker_planck.energy import Dissipation, dissipation, free_energy
+from mfcheck.dynamics.fokker_planck.exponential import propagate, stochastic_exponential
+from mfcheck.dynamics.fokker_planck.generator import bernoulli, generator
+from mfcheck.dynamics.fokker_planck.grid import Grid
+from mfcheck.dynamics.fokker_planck.solution import Solution
+from mfcheck.dynamics.fokker_planck.solve import solve_fokker_planck
+from mfcheck.dynamics.fokker_planck.stepping import solve_on_grid
+
+__all__ = [
+    "Dissipation",
+    "Grid",
+    "Solution",
+    "bernoulli",
+    "dissipation",
+    "free_energy",
+    "generator",
+    "propagate",
+    "solve_fokker_planck",
+    "solve_on_grid",
+    "stochastic_exponential",
+]

@@ -1,0 +1,265 @@
+"""Time steps of dm/dt = Q(m) m: every step is a product of exponentials of generators, so masses stay masses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.sparse
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mfcheck.dynamics.fokker_planck.exponential import evolve, propagate
+from mfcheck.dynamics.fokker_planck.generator import Flux, Layout, Rates, check_beta, check_flux, face_rates
+from mfcheck.dynamics.fokker_planck.grid import Grid, normalised_masses
+from mfcheck.dynamics.fokker_planck.landscape import Landscape, landscape
+from mfcheck.errors import InputError
+from mfcheck.functional import Risk
+
+Scheme = Literal["commutator_free", "midpoint", "frozen"]
+SCHEMES = ("commutator_free", "midpoint", "frozen")
+
+# Gauss nodes of a step and the weights of the fourth-order commutator-free exponential scheme with two exponentials.
+# Source: Blanes and Moan, Applied Numerical Mathematics 56 (2006) 1519, and Thalhammer, SIAM J. Numer. Anal. 44 (2006).
+_GAUSS = (0.5 - np.sqrt(3.0) / 6.0, 0.5 + np.sqrt(3.0) / 6.0)
+_HEAVY = 0.5 + np.sqrt(3.0) / 3.0
+_LIGHT = 0.5 - np.sqrt(3.0) / 3.0
+
+
+@dataclass
+class Past:
+    """A time at which masses, state, its derivative and the generator's action are known."""
+
+    time: float
+    masses: np.ndarray
+    state: np.ndarray
+    slope: np.ndarray
+    potential: np.ndarray
+
+
+@dataclass
+class Dynamics:
+    """What a step needs: the landscape on a layout, beta, and the accuracy of each exponential in L1.
+
+    `clipped` collects the mass of negative rounding that was set to 0, and `solves` counts exponentials.
+    """
+
+    land: Landscape
+    layout: Layout
+    beta: float
+    accuracy: float
+    clipped: float = 0.0
+    solves: int = 0
+
+    def rates(self, potential: np.ndarray) -> Rates:
+        return face_rates(potential, self.layout, self.beta)
+
+    def exponential(self, potential: np.ndarray, m: np.ndarray, t: float) -> np.ndarray:
+        """exp(tQ) m, negative rounding set to 0 and each grid's mass set back to 1; both amounts on record."""
+        self.solves += 1
+        result = evolve(self.rates(potential), potential, self.beta, m, t, self.accuracy)
+        negative = np.minimum(result, 0.0)
+        result -= negative
+        worst = 0.0
+        for part, below in zip(self.layout.split(result), self.layout.split(negative), strict=True):
+            total = part.sum()
+            part /= total
+            worst = max(worst, abs(total - 1.0) - 2.0 * below.sum())
+        self.clipped += worst
+        return result
+
+    def begin(self, time: float, m: np.ndarray) -> Past:
+        """State, potential and the state's slope at masses."""
+        state = self.land.state(m)
+        potential = self.land.potential(state)
+        slope = self.land.derivative(m, state, self.rates(potential).apply(m))
+        return Past(time, m, state, slope, potential)
+
+    def step(self, now: Past, before: Past | None, tau: float) -> Past:
+        """One fourth-order commutator-free step; states inside it by cubic Hermite extrapolation of the last two.
+
+        Without a past the step is repeated three times on the interpolant between its own two ends.
+        """
+        if before is not None:
+            return self._advance(now, before, tau)
+        after = Past(now.time + tau, now.masses, now.state + tau * now.slope, now.slope, now.potential)
+        for _ in range(3):
+            after = self._advance(now, after, tau)
+        return after
+
+    def _advance(self, now: Past, other: Past, tau: float) -> Past:
+        first, second = (self.land.potential(hermite(other, now, now.time + c * tau)) for c in _GAUSS)
+        m = self.exponential(_HEAVY * first + _LIGHT * second, now.masses, 0.5 * tau)
+        m = self.exponential(_LIGHT * first + _HEAVY * second, m, 0.5 * tau)
+        return self.begin(now.time + tau, m)
+
+    def mismatch(self, other: Past, now: Past, after: Past) -> float:
+        """L1 change over the step that the extrapolated state's error at its end would make: what steps are chosen by.
+
+        A tenth of it: at the Gauss nodes the extrapolant (t - t_n)^2 (t - t_(n-1))^2 is on average that much smaller.
+        """
+        guess = self.land.potential(hermite(other, now, after.time))
+        difference = self.rates(guess).apply(after.masses) - self.rates(after.potential).apply(after.masses)
+        return 0.1 * (after.time - now.time) * max(float(np.abs(part).sum()) for part in self.layout.split(difference))
+
+
+def hermite(a: Past, b: Past, time: float) -> np.ndarray:
+    """The cubic through states and slopes at two times, evaluated at any time."""
+    width = b.time - a.time
+    u = (time - a.time) / width
+    v = u - 1.0
+    return (
+        (1.0 + 2.0 * u) * v * v * a.state
+        + (3.0 - 2.0 * u) * u * u * b.state
+        + (width * u * v * v) * a.slope
+        + (width * u * u * v) * b.slope
+    )
+
+
+def march(dynamics: Dynamics, m: np.ndarray, mesh: Sequence[Sequence[float]]) -> list[np.ndarray]:
+    """Masses at the end of each group of steps: mesh[k] are the step lengths that lead to the k-th time.
+
+    A landscape that does not see the measure takes each group in one exponential.
+    """
+    results = []
+    if dynamics.land.linear:
+        potential = dynamics.land.potential(dynamics.land.state(m))
+        for steps in mesh:
+            length = sum(steps)
+            if length > 0.0:
+                m = dynamics.exponential(potential, m, length)
+            results.append(m)
+        return results
+    before, now = None, dynamics.begin(0.0, m)
+    for steps in mesh:
+        for tau in steps:
+            before, now = now, dynamics.step(now, before, tau)
+        results.append(now.masses)
+    return results
+
+
+def adaptive_march(
+    dynamics: Dynamics, m: np.ndarray, intervals: Sequence[float], tolerance: float, most: int
+) -> tuple[list[np.ndarray], list[list[float]]]:
+    """Masses at the end of each interval, and the steps that were chosen: each step's mismatch is near tolerance.
+
+    Raises InputError where more than `most` steps would be needed.
+    """
+    results, mesh = [], []
+    now = dynamics.begin(0.0, m)
+    before: Past | None = None
+    drift = float(np.abs(dynamics.rates(now.potential).apply(m)).sum())
+    # first guess: a tenth of the time in which the masses would change by their whole size (L1 distance 2)
+    tau = min(max(intervals), 0.2 / drift if drift > 0 and now.slope.any() else np.inf)
+    count = 0
+    for length in intervals:
+        steps: list[float] = []
+        left = length
+        while left > 1e-12 * length:
+            pieces = np.ceil(left / tau * (1.0 - 1e-9))
+            trial = left / pieces
+            after = dynamics.step(now, before, trial)
+            past = before if before is not None else Past(now.time - trial, m, now.state - trial * now.slope, now.slope, m)
+            error = dynamics.mismatch(past, now, after)
+            count += 1
+            if count > most:
+                raise InputError(
+                    f"the time step that this tolerance asks for is too small: {most} steps did not reach the last time "
+                    f"(the step had come down to {trial:.2g}); ask for a larger tolerance"
+                )
+            factor = 0.9 * (tolerance / error) ** 0.2 if error > 0 else 2.5
+            if factor < 0.6:
+                tau = trial * max(factor, 0.2)
+                continue
+            before, now = now, after
+            steps.append(trial)
+            left -= trial
+            tau = trial * min(factor, 2.5)
+        results.append(now.masses)
+        mesh.append(steps)
+    return results, mesh
+
+
+def solve_on_grid(
+    risk: Risk,
+    masses: Tensor | np.ndarray,
+    grid: Grid,
+    *,
+    beta: float,
+    times: Sequence[float],
+    step: float,
+    scheme: Scheme = "midpoint",
+    flux: Flux = "scharfetter_gummel",
+    device: str = "cpu",
+) -> Float[Tensor, "T cells"]:
+    """Masses [T, cells] on one grid at one step, with no extrapolation and no error bar: for studies of order.
+
+    masses [cells]; step: an upper bound, each time interval is cut into equal steps no longer. scheme: "midpoint" (the
+    potential at a predicted half step, order 2), "frozen" (the potential at the old time, order 1) or "commutator_free"
+    (order 4; Scharfetter-Gummel only). flux as in `generator`. Raises InputError on bad input, as solve_fokker_planck.
+    """
+    check_beta(beta)
+    check_flux(flux)
+    intervals = time_intervals(times)
+    if not (np.isfinite(step) and step > 0):
+        raise InputError(f"a step is finite and > 0; it came as {step}")
+    if scheme not in SCHEMES:
+        raise InputError(f"scheme is one of {', '.join(SCHEMES)}; it came as {scheme!r}")
+    m = normalised_masses(_array(masses), grid)
+    layout = Layout((grid,))
+    land = landscape(risk, layout, device)
+    mesh = [_equal(length, step) for length in intervals]
+    dynamics = Dynamics(land, layout, beta, 1e-13)
+    if scheme == "commutator_free":
+        if flux != "scharfetter_gummel":
+            raise InputError(f"scheme='commutator_free' goes with flux='scharfetter_gummel'; flux came as {flux!r}")
+        return torch.from_numpy(np.stack(march(dynamics, m, mesh)))
+    exponential = dynamics.exponential if flux == "scharfetter_gummel" else _other_flux(layout, beta, flux)
+    results = []
+    for steps in mesh:
+        for tau in steps:
+            potential = land.potential(land.state(m))
+            if scheme == "midpoint" and not land.linear:
+                potential = land.potential(land.state(exponential(potential, m, 0.5 * tau)))
+            m = exponential(potential, m, tau)
+        results.append(m)
+    return torch.from_numpy(np.stack(results))
+
+
+def _other_flux(layout: Layout, beta: float, flux: Flux) -> Callable[[np.ndarray, np.ndarray, float], np.ndarray]:
+    """exp(tQ) m as it comes, with no clipping: these fluxes are there to be compared with."""
+
+    def exponential(potential: np.ndarray, m: np.ndarray, t: float) -> np.ndarray:
+        matrix = scipy.sparse.csc_array(face_rates(potential, layout, beta, flux).matrix())
+        reversible = flux == "upwind" and layout.axes[0].stride == 1 and not layout.axes[0].periodic
+        return propagate(matrix, m, t, "cram" if reversible else "expm").numpy()
+
+    return exponential
+
+
+def _equal(length: float, step: float) -> list[float]:
+    count = int(np.ceil(length / step * (1.0 - 1e-9)))
+    return [length / count] * count if count else []
+
+
+def _array(values: Tensor | np.ndarray) -> np.ndarray:
+    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values, dtype=np.float64)
+
+
+def time_intervals(times: Sequence[float]) -> list[float]:
+    """Lengths between sorted times, the first counted from 0. Raises InputError on unsorted or negative times."""
+    try:
+        values = [float(time) for time in times]
+    except TypeError:
+        raise InputError(f"times are a sequence of numbers >= 0, [0.5, 1.0]; they came as {times!r}") from None
+    if not values:
+        raise InputError("times are at least one number >= 0; none came")
+    if not all(np.isfinite(values)) or values[0] < 0:
+        raise InputError(f"times are finite and >= 0; they came as {values}")
+    lengths = np.diff([0.0, *values])
+    if (lengths < 0).any():
+        raise InputError(f"times come sorted; they came as {values}")
+    return lengths.tolist()
