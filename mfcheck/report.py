@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from mfcheck.errors import InputError
-from mfcheck.outcome import CriterionOutcome, Outcome
+from mfcheck.outcome import CriterionOutcome, Outcome, read_outcomes
 from mfcheck.statistics.verdict import Verdict
 
 STYLES = {Verdict.SUPPORTED: "green", Verdict.REFUTED: "red", Verdict.INCONCLUSIVE: "yellow"}
@@ -39,7 +40,7 @@ def interval(criterion: CriterionOutcome) -> str:
         return "none"
     width = estimate.upper - estimate.lower
     if width > 0 and math.isfinite(width) and abs(estimate.point) < 1e4 and width > 1e-4:
-        digits = min(6, max(0, 2 - math.floor(math.log10(width))))
+        digits = min(6, max(0, 1 - math.floor(math.log10(width))))
         return f"{estimate.point:.{digits}f} [{estimate.lower:.{digits}f}, {estimate.upper:.{digits}f}]"
     return f"{estimate.point:.3g} [{estimate.lower:.3g}, {estimate.upper:.3g}]"
 
@@ -130,13 +131,10 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+def main(readme: Path, outcomes: Path) -> None:
+    """Writes the claims table into a README from a folder of outcomes: `python -m mfcheck.report README.md outcomes`."""
+    update_readme(readme, read_outcomes(outcomes / "outcomes.jsonl"))
+
+
 if __name__ == "__main__":
-    import sys
-
-    from mfcheck.outcome import read_outcomes
-
-    try:
-        target, folder = sys.argv[1:]
-        update_readme(Path(target), read_outcomes(Path(folder) / "outcomes.jsonl"))
-    except ValueError as error:
-        sys.exit(f"usage: python -m mfcheck.report README.md OUTCOMES_FOLDER ({error})")
+    typer.run(main)
