@@ -42,8 +42,8 @@ class _Problem:
 
     def dynamics(self, grids: tuple[Grid, ...]) -> Dynamics:
         layout = Layout(grids)
-        # truncation of each exponential: far below the tolerance, far above rounding
-        accuracy = min(1e-3 * self.tolerance, 1e-7)
+        # truncation of each exponential: hundreds of them stay far below the tolerance, each far above rounding
+        accuracy = max(1e-5 * self.tolerance, 1e-13)
         return Dynamics(landscape(self.risk, layout, self.device), layout, self.beta, accuracy)
 
     def start(self, grids: tuple[Grid, ...]) -> list[np.ndarray]:
