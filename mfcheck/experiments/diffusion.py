@@ -88,7 +88,7 @@ def total_beta(name: str, settings: Mapping[str, Any]) -> float:
 
 
 def increments(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
-    """D3: second moments of single-step increments xi = (theta_{k+1} - theta_k) / sqrt(2 beta eta), and samples of them.
+    """D3: second moments and samples of single-step increments xi_k = (theta_{k+1} - theta_k) / sqrt(2 beta eta).
 
     A replicate is a block of `systems` systems of `particles` in R^`dimension`, over `steps` steps; the q = M p numbers
     of a system's increment are looked at together. settings: also beta, step, noise: "independent" (the claim),
