@@ -189,6 +189,7 @@ D5 = Claim(
             "the PDE's value beta / a", {"predicted": "Gibbs"}, refutes=tuple(f"a eta = {z}" for z in CONTRACTIONS)
         ),
     ),
+    record=lambda m: {"contractions": CONTRACTIONS},
 )
 
 D6_SETTINGS = {

@@ -60,7 +60,8 @@ def annealed_variance(settings: Mapping[str, Any], replicates: Replicates) -> Me
     columns = []
     for name in settings["schedules"]:
         schedule = _faulty(_schedule(name, settings), settings["fault"], steps)
-        applied = Schedule(name, lambda k, beta=schedule: beta_for(settings["amplitude"], beta(k), step))
+        betas = [beta_for(settings["amplitude"], beta, step) for beta in schedule.betas(steps)]
+        applied = Schedule(name, betas.__getitem__)
         squares = _squared_displacement(settings, replicates, applied, replicates.stream.child(name))
         columns.append(squares / (2 * step * total_beta(name, settings)))
     return {
