@@ -94,8 +94,8 @@ class BrownianPath:
 class NoiseReader:
     """Reads a path's noise of unit variance step by step, for `count` replicates from number `first` on.
 
-    step() gives [R, M, p] in the state's dtype, valid until the next call. Where `tiled`, fill() gives the same
-    numbers in pieces that fit the cache, in the order of tiles().
+    step() gives [R, M, p] in the state's dtype, valid until the next call. Where `tileable`, fill() gives the same
+    numbers in pieces that fit the cache: rows of particles, first to last, step after step.
     """
 
     def __init__(self, path: BrownianPath, first: int, count: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -117,7 +117,7 @@ class NoiseReader:
         self._block: Iterator[Tensor] = iter(())
         plain = path.refinement == 1 and not path.shared and path.selection is None
         self.tileable = plain and device.type == "cpu" and len(self._generators) == 1 and self._lanes == 1
-        self._raw = self._cast = torch.empty(0)
+        self._buffers: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
 
     def step(self) -> Float[Tensor, "R M p"]:
         """The next step's noise [R, M, p], unit variance."""
@@ -140,16 +140,16 @@ class NoiseReader:
 
     def fill(self, particles: int) -> Float[Tensor, "1 m p"]:
         """The next `particles` rows of one replicate's step; a multiple of 16 numbers except at the step's end."""
-        size = particles * self._row[1]
-        padded = -(-size // GROUP) * GROUP
-        if self._raw.numel() < padded:
-            self._raw = torch.empty(padded, dtype=self.path.noise_dtype, device=self.device)
-            self._cast = torch.empty(padded, dtype=self.dtype, device=self.device)
-        raw = self._raw[:padded]
+        if particles not in self._buffers:
+            size = particles * self._row[1]
+            raw = torch.empty(-(-size // GROUP) * GROUP, dtype=self.path.noise_dtype, device=self.device)
+            cast = raw if self.dtype == raw.dtype else torch.empty_like(raw, dtype=self.dtype)
+            self._buffers[particles] = (raw, cast, cast[:size].view(1, particles, self._row[1]))
+        raw, cast, noise = self._buffers[particles]
         self._draw(raw, self._generators[0])
-        if self.dtype != self.path.noise_dtype:
-            raw = self._cast[:padded].copy_(raw)
-        return raw[:size].view(1, particles, self._row[1])
+        if cast is not raw:
+            cast.copy_(raw)
+        return noise
 
     def _fine(self) -> Tensor:
         """The next noise on the finest step, [R, M or 1, p] in the noise's dtype."""

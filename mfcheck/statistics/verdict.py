@@ -25,8 +25,8 @@ class Verdict(Enum):
 class Region:
     """The values [lower, upper] that a prediction allows: its equivalence region.
 
-    Either end may be infinite, not both; `prediction` is the value predicted, inside the region. Raises InputError
-    on an empty region, since an interval could then never be inside it.
+    Either end may be infinite, not both; `prediction` is the value predicted, finite and inside the region. Raises
+    InputError on an empty region, since an interval could then never be inside it.
     """
 
     lower: float
@@ -38,8 +38,11 @@ class Region:
             raise InputError(
                 f"a region needs lower < upper, one of them finite; it came as [{self.lower}, {self.upper}]"
             )
-        if not self.lower <= self.prediction <= self.upper:
-            raise InputError(f"the prediction {self.prediction} is outside its region [{self.lower}, {self.upper}]")
+        if not (self.lower <= self.prediction <= self.upper and math.isfinite(self.prediction)):
+            raise InputError(
+                f"a prediction is a finite number in its region [{self.lower}, {self.upper}]; "
+                f"it came as {self.prediction}"
+            )
 
     @classmethod
     def around(cls, prediction: float, *, relative: float | None = None, absolute: float | None = None) -> Region:
@@ -75,14 +78,16 @@ def judge(estimate: Estimate, region: Region) -> tuple[Verdict, str]:
     """The verdict on an estimate and why: inside the region SUPPORTED, disjoint from it REFUTED, else INCONCLUSIVE.
 
     The interval is first widened by the reference's error bar, and a bar above a tenth of the region's half-width
-    is INCONCLUSIVE by itself: such a reference cannot carry the claim. 'Not rejected' is never support.
+    is INCONCLUSIVE by itself: such a reference cannot carry the claim. 'Not rejected' is never support. An end may
+    be infinite (nothing bounds the value there); NaN and an overflowed point decide nothing.
     """
     if estimate.problem is not None:
         return Verdict.INCONCLUSIVE, estimate.problem
-    if not all(math.isfinite(value) for value in (estimate.lower, estimate.point, estimate.upper)):
-        return Verdict.INCONCLUSIVE, f"the interval [{estimate.lower}, {estimate.upper}] is not finite"
+    if not math.isfinite(estimate.point) or math.isnan(estimate.lower) or math.isnan(estimate.upper):
+        return Verdict.INCONCLUSIVE, f"{estimate.point} in [{estimate.lower}, {estimate.upper}] is not a finite number"
     allowance = REFERENCE_SHARE * region.half_width
-    if estimate.reference_error > allowance:
+    # written so that a bar of NaN fails too
+    if not estimate.reference_error <= allowance:
         return (
             Verdict.INCONCLUSIVE,
             f"the reference's error bar {estimate.reference_error:.3g} is above {allowance:.3g}, "

@@ -1,7 +1,9 @@
 """Fokker-Planck equations on a grid: a certified solver, its parts, and its equilibria."""
 
 from mfcheck.dynamics.fokker_planck.energy import Dissipation, dissipation, free_energy
+from mfcheck.dynamics.fokker_planck.equilibrium import gibbs, gibbs_fixed_point
 from mfcheck.dynamics.fokker_planck.exponential import propagate, stochastic_exponential
+from mfcheck.dynamics.fokker_planck.gap import spectral_gap
 from mfcheck.dynamics.fokker_planck.generator import bernoulli, generator
 from mfcheck.dynamics.fokker_planck.grid import Grid
 from mfcheck.dynamics.fokker_planck.solution import Solution
@@ -16,8 +18,11 @@ __all__ = [
     "dissipation",
     "free_energy",
     "generator",
+    "gibbs",
+    "gibbs_fixed_point",
     "propagate",
     "solve_fokker_planck",
     "solve_on_grid",
+    "spectral_gap",
     "stochastic_exponential",
 ]

@@ -93,9 +93,10 @@ def chebyshev_action(symmetric: Any, y: np.ndarray, tau: float, accuracy: float)
 
 def chebyshev_coefficients(tau: float, accuracy: float) -> np.ndarray:
     """Coefficients of exp(tau (x - 1)) in Chebyshev polynomials, cut where the rest sums to less than accuracy."""
-    # I_k(tau) exp(-tau) falls like exp(-k^2 / (2 tau)), and faster than that for k > tau
-    reach = -2.0 * np.log(accuracy)
-    guess = int(np.sqrt(reach * (tau + reach))) + 12
+    # exp(-tau) I_k(tau) falls like exp(-k^2 / (2 tau)) up to k = tau and faster beyond: what lies past this length is
+    # below a hundredth of the accuracy
+    reach = -2.0 * np.log(0.001 * accuracy)
+    guess = int(np.sqrt(reach * (tau + 0.5 * reach))) + 4
     values = 2.0 * scipy.special.ive(np.arange(guess), tau)
     values[0] *= 0.5
     tails = np.cumsum(values[::-1])[::-1]

@@ -42,8 +42,8 @@ class _Problem:
 
     def dynamics(self, grids: tuple[Grid, ...]) -> Dynamics:
         layout = Layout(grids)
-        # truncation of each exponential: far below the tolerance, far above rounding
-        accuracy = min(1e-3 * self.tolerance, 1e-7)
+        # truncation of each exponential: hundreds of them stay far below the tolerance, each far above rounding
+        accuracy = max(1e-5 * self.tolerance, 1e-13)
         return Dynamics(landscape(self.risk, layout, self.device), layout, self.beta, accuracy)
 
     def start(self, grids: tuple[Grid, ...]) -> list[np.ndarray]:
@@ -170,8 +170,8 @@ def _attempt(
     problem: _Problem, levels: tuple[Grid, ...], mesh: _Mesh | None, step_tolerance: float
 ) -> tuple[_Attempt, _Mesh | None]:
     starts = problem.start(levels)
-    # one-dimensional levels advance together as one chain; in two dimensions the arithmetic dominates
-    together = levels[0].dim == 1
+    # one-dimensional no-flux levels advance together as one chain; elsewhere the arithmetic dominates
+    together = levels[0].dim == 1 and not levels[0].periodic
     groups = [levels] if together else [(grid,) for grid in levels]
     chains = [problem.dynamics(group) for group in groups]
     _check_boundary(starts[-1], levels[-1], problem.tolerance)
@@ -202,7 +202,7 @@ def _attempt(
     boundary = np.array([_boundary_mass(m, levels[-1]) for m in masses])
     for m in masses:
         _check_boundary(m, levels[-1], problem.tolerance)
-    rounding = sum(chain.clipped + chain.accuracy * chain.solves * (levels[0].dim > 1) for chain in chains)
+    rounding = sum(chain.clipped + chain.accuracy * chain.solves * (not together) for chain in chains)
     return _Attempt(levels[-1], masses, space, time, boundary, rounding), mesh
 
 
