@@ -29,6 +29,11 @@ _HEAVY = 0.5 + np.sqrt(3.0) / 3.0
 _LIGHT = 0.5 - np.sqrt(3.0) / 3.0
 
 
+# a step's error over the distance of its last correction: the interpolant's error at the Gauss nodes over the
+# extrapolant's is 1/72, and the exponential scheme's own error is of that size; checked by doubling the steps
+_CORRECTION_LEFT = 0.03
+
+
 @dataclass
 class Past:
     """A time at which masses, state, its derivative and the generator's action are known."""
@@ -78,32 +83,27 @@ class Dynamics:
         slope = self.land.derivative(m, state, self.rates(potential).apply(m))
         return Past(time, m, state, slope, potential)
 
-    def step(self, now: Past, before: Past | None, tau: float) -> Past:
-        """One fourth-order commutator-free step; states inside it by cubic Hermite extrapolation of the last two.
+    def step(self, now: Past, before: Past | None, tau: float) -> tuple[Past, float]:
+        """One fourth-order commutator-free step, and the L1 distance that its last correction moved the masses.
 
-        Without a past the step is repeated three times on the interpolant between its own two ends.
+        States inside the step are first extrapolated from the last two times (linearly without a past), then the step
+        is repeated on the cubic Hermite interpolant of its own two ends: at the Gauss nodes that is some 70 times more
+        accurate than the extrapolant, and stable where the interaction is strong. Without a past it is repeated twice.
         """
         if before is not None:
-            return self._advance(now, before, tau)
-        after = Past(now.time + tau, now.masses, now.state + tau * now.slope, now.slope, now.potential)
-        for _ in range(3):
-            after = self._advance(now, after, tau)
-        return after
+            after = self._advance(now, before, tau)
+        else:
+            guess = Past(now.time + tau, now.masses, now.state + tau * now.slope, now.slope, now.potential)
+            after = self._advance(now, self._advance(now, guess, tau), tau)
+        corrected = self._advance(now, after, tau)
+        moved = self.layout.split(corrected.masses - after.masses)
+        return corrected, max(float(np.abs(part).sum()) for part in moved)
 
     def _advance(self, now: Past, other: Past, tau: float) -> Past:
         first, second = (self.land.potential(hermite(other, now, now.time + c * tau)) for c in _GAUSS)
         m = self.exponential(_HEAVY * first + _LIGHT * second, now.masses, 0.5 * tau)
         m = self.exponential(_LIGHT * first + _HEAVY * second, m, 0.5 * tau)
         return self.begin(now.time + tau, m)
-
-    def mismatch(self, other: Past, now: Past, after: Past) -> float:
-        """L1 change over the step that the extrapolated state's error at its end would make: what steps are chosen by.
-
-        A tenth of it: at the Gauss nodes the extrapolant (t - t_n)^2 (t - t_(n-1))^2 is on average that much smaller.
-        """
-        guess = self.land.potential(hermite(other, now, after.time))
-        difference = self.rates(guess).apply(after.masses) - self.rates(after.potential).apply(after.masses)
-        return 0.1 * (after.time - now.time) * max(float(np.abs(part).sum()) for part in self.layout.split(difference))
 
 
 def hermite(a: Past, b: Past, time: float) -> np.ndarray:
@@ -136,7 +136,7 @@ def march(dynamics: Dynamics, m: np.ndarray, mesh: Sequence[Sequence[float]]) ->
     before, now = None, dynamics.begin(0.0, m)
     for steps in mesh:
         for tau in steps:
-            before, now = now, dynamics.step(now, before, tau)
+            before, now = now, dynamics.step(now, before, tau)[0]
         results.append(now.masses)
     return results
 
@@ -161,9 +161,8 @@ def adaptive_march(
         while left > 1e-12 * length:
             pieces = np.ceil(left / tau * (1.0 - 1e-9))
             trial = left / pieces
-            after = dynamics.step(now, before, trial)
-            past = before if before is not None else Past(now.time - trial, m, now.state - trial * now.slope, now.slope, m)
-            error = dynamics.mismatch(past, now, after)
+            after, moved = dynamics.step(now, before, trial)
+            error = _CORRECTION_LEFT * moved
             count += 1
             if count > most:
                 raise InputError(
