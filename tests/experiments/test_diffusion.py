@@ -1,15 +1,18 @@
 """Family D's experiments: their formulas against independent computation, and their blocks against each other."""
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from mfcheck.claim import Claim, Replicates, concatenate
+from mfcheck.claim import Claim, Measurements, Replicates, concatenate
 from mfcheck.experiments import diffusion, time_stepping
+from mfcheck.experiments.batches import in_batches
 from mfcheck.measure import Measure
 from mfcheck.statistics.seeds import stream
 from paper_checks import claims_diffusion
@@ -38,6 +41,21 @@ def test_replicates_bought_in_two_looks_are_those_bought_in_one(claim: Claim) ->
     for name, values in at_once.items():
         assert values.shape[0] == 5
         np.testing.assert_allclose(in_parts[name], values, rtol=1e-12)
+
+
+@pytest.mark.parametrize("together", [1, 2, 3, 7])
+def test_batches_change_nothing_and_are_no_larger_than_asked(together: int) -> None:
+    sizes = []
+
+    @in_batches(together)
+    def numbers(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
+        sizes.append(len(replicates))
+        return {"number": np.array([replicates.stream.child(r).integer(32) for r in replicates])}
+
+    whole = Replicates(stream(1), 4, 11)
+    assert numbers({}, whole)["number"].tolist() == [stream(1).child(r).integer(32) for r in range(4, 11)]
+    assert max(sizes) == together
+    assert sum(sizes) == 7
 
 
 @pytest.mark.parametrize("amplitude", diffusion.AMPLITUDES)
