@@ -80,12 +80,12 @@ def extrapolate(fine: np.ndarray, correction: np.ndarray, periodic: bool) -> np.
 def two_levels(fine: np.ndarray, coarse: np.ndarray, grid: Grid) -> tuple[np.ndarray, float]:
     """Extrapolated masses on the fine grid, and the L1 Richardson estimate of the error of the FINE solution.
 
-    grid is the coarse one. The estimate is a half of |rho_f - rho_c| on the coarse centres (a third at order two, which
-    two levels cannot show): the extrapolated masses are better than that by two orders.
+    grid is the coarse one. Two levels cannot show what order they are at, so the whole |rho_f - rho_c| on the coarse
+    centres is the estimate (a third of it at order two): the extrapolated masses are better than that by two orders.
     """
     there = to_coarse(log_density(fine, grid.refine()), grid.periodic)
     correction = log_correction(coarse, there, grid)
-    distance = float(np.abs(_masses(there, grid) - coarse).sum()) / 2.0
+    distance = float(np.abs(_masses(there, grid) - coarse).sum())
     return extrapolate(fine, correction, grid.periodic), distance
 
 
@@ -94,8 +94,8 @@ def three_levels(fine: np.ndarray, middle: np.ndarray, coarse: np.ndarray, grid:
 
     Two extrapolated solutions, from (fine, middle) and (middle, coarse), differ on the middle centres by 15/16 of the
     coarser one's error where the order is four: the finer's is then a fifteenth of the difference. A sixth is claimed
-    (order 2.8; closed forms showed up to twice a fifteenth), and only where the distances of the plain solutions fall by
-    2^2: the credit shrinks with what their order is off, to none at half an order (the whole difference counts).
+    (order 2.8; closed forms showed up to twice a fifteenth), and only where the distances of the plain solutions fall
+    by 2^2: the credit shrinks with what their order is off, to none at half an order (the whole difference counts).
     """
     base = grid.coarsen()
     log_middle = log_density(middle, grid)
