@@ -16,7 +16,7 @@ FAULTS = {
     r"$\sqrt{\beta\eta}$": ((HALF, "D2: amplitude sqrt(beta eta)"), ORANGE, "s"),
     r"$\sqrt{2\beta}\,\eta$": ((WRONG_POWER,), PURPLE, "D"),
     r"last $\beta$ throughout": ((FINAL,), GREEN, "^"),
-    "one step late": ((SHIFTED,), RED, "v"),
+    "one step ahead": ((SHIFTED,), RED, "v"),
 }
 
 

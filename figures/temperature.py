@@ -40,19 +40,26 @@ def _against_step(axes: Axes, outcome: Outcome) -> None:
 def _against_particles(axes: Axes, outcome: Outcome, exchanged: Outcome) -> None:
     data = outcome.data
     m = np.array(data["particles"])
-    for kind, colour, marker, label in (
-        ("raw", ORANGE, "s", r"raw: $M\beta$"),
-        ("mean_field", BLUE, "o", r"mean field: $\beta$"),
+    for kind, gibbs, colour, marker, label in (
+        ("raw", m, ORANGE, "s", "raw"),
+        ("mean_field", np.ones_like(m), BLUE, "o", "mean field"),
     ):
+        # what an update of curvature a samples at: the Gibbs temperature, and the step's own bias on top of it
         predicted = np.array(data[f"{kind}_predicted"])
+        axes.plot(m, gibbs, color=BLACK, ls=":", lw=0.8)
         axes.plot(m, predicted, color=BLACK, ls="--", lw=0.8)
+        label = rf"{label}, $a\eta$ = {data[f'{kind}_contraction']:g}"
         axes.plot(m, predicted * np.array(data[kind]), marker, color=colour, label=label)
-        axes.plot(m, predicted * np.array(exchanged.data[kind]), marker, color=RED, mfc="white",
-                  label=f"run as {'mean field' if kind == 'raw' else 'raw'}")  # fmt: skip
-    axes.plot([], [], color=BLACK, ls="--", lw=0.8, label="prediction of each")
+        # at M = 1 the two are one
+        axes.plot(m[1:], (predicted * np.array(exchanged.data[kind]))[1:], marker, color=RED, mfc="white")
+    axes.plot([], [], "s", color=RED, mfc="white", label="the two exchanged (control)")
+    axes.plot([], [], color=BLACK, ls="--", lw=0.8, label=r"$1/(1-a\eta/2)$ and $M/(1-a\eta/2M)$")
+    axes.plot([], [], color=BLACK, ls=":", lw=0.8, label=r"Gibbs laws at $\beta$ and $M\beta$")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.set_ylim(0.8, 2000)  # room for the legend above the data
     axes.set_xticks(m, [str(value) for value in m])
+    axes.set_yticks([1, 10, 100], ["1", "10", "100"])
     axes.set_xlabel("particles M")
     axes.set_ylabel(r"stationary variance $/\ (\beta/a)$")
     axes.legend(loc="upper left")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from mfcheck.outcome import Outcome
 from mfcheck.plots import RED, caption, new_figure, power_law
@@ -22,6 +23,8 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
         power_law(axes, outcomes["D6"].criterion(name), "as claimed")
         power_law(axes, outcomes[CONTROL].criterion(name), r"noise $\sqrt{2\beta}\,\eta$", colour=RED, marker="s",
                   theory=False)  # fmt: skip
+        axes.set_xticks([0.003, 0.01, 0.03], ["0.003", "0.01", "0.03"])
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(r"$\eta - \eta_{\rm ref}$ (units of time)")
         axes.set_ylabel(label)
         low, high = axes.get_ylim()

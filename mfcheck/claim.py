@@ -87,27 +87,32 @@ class Claim:
             raise InputError(f"claim {self.id}: no criterion was given, so nothing is measured")
         names = _unique(f"claim {self.id}: criterion", (criterion.name for criterion in self.criteria))
         _unique(f"claim {self.id}: control", (control.name for control in self.controls))
-        for control in self.controls:
-            if not control.refutes or not set(control.refutes) <= names:
-                raise InputError(
-                    f"claim {self.id}, control {control.name!r}: it must name the criteria that refute it among "
-                    f"{sorted(names)}; it names {list(control.refutes)}"
-                )
-            if not control.changes or not set(control.changes) <= set(self.settings):
-                raise InputError(
-                    f"claim {self.id}, control {control.name!r}: it must change some of the settings "
-                    f"{sorted(self.settings)}; it changes {sorted(control.changes)}"
-                )
-            if all(self.settings[key] == control.changes[key] for key in control.changes):
-                raise InputError(f"claim {self.id}, control {control.name!r}: it changes nothing")
         for key, value in [*self.settings.items(), *(item for c in self.controls for item in c.changes.items())]:
             if not _is_plain(value):
                 raise InputError(
                     f"claim {self.id}: settings are numbers, words, booleans or tuples of them, so that an outcome can "
                     f"say what was run; {key} is {type(value).__name__}"
                 )
-        if self.replicates < 0 or self.replicates == 1:
-            raise InputError(f"claim {self.id}: replicates is 0 (no randomness) or at least 2; got {self.replicates}")
+        for control in self.controls:
+            self._check(control, names)
+        if not isinstance(self.replicates, int) or self.replicates < 0 or self.replicates == 1:
+            raise InputError(
+                f"claim {self.id}: replicates is 0 (no randomness) or a whole number from 2; got {self.replicates}"
+            )
+
+    def _check(self, control: Control, criteria: set[str]) -> None:
+        if isinstance(control.refutes, str) or not control.refutes or not set(control.refutes) <= criteria:
+            raise InputError(
+                f"claim {self.id}, control {control.name!r}: it must name, in a tuple, the criteria that refute it "
+                f"among {sorted(criteria)}; it names {control.refutes!r}"
+            )
+        if not control.changes or not set(control.changes) <= set(self.settings):
+            raise InputError(
+                f"claim {self.id}, control {control.name!r}: it must change some of the settings "
+                f"{sorted(self.settings)}; it changes {sorted(control.changes)}"
+            )
+        if all(self.settings[key] == value for key, value in control.changes.items()):
+            raise InputError(f"claim {self.id}, control {control.name!r}: it changes nothing")
 
 
 def registry(*families: Iterable[Claim]) -> dict[str, Claim]:
@@ -133,6 +138,14 @@ def _unique(what: str, names: Iterable[str]) -> set[str]:
 
 
 def concatenate(parts: Iterable[Measurements]) -> dict[str, NDArray[Any]]:
-    """Measurements of several looks joined along the replicate axis."""
+    """Measurements of several looks joined along the replicate axis. Raises InputError where their names differ."""
     parts = list(parts)
+    names = set(parts[0])
+    for part in parts:
+        if set(part) != names:
+            raise InputError(
+                f"an experiment returns the same measurements at every look; first {sorted(names)}, now {sorted(part)}"
+            )
+    if len(parts) == 1:
+        return {name: np.asarray(value) for name, value in parts[0].items()}
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -132,7 +132,8 @@ def _gradient_in(leaf: Tensor, value: Tensor, risk: str, part: str) -> Tensor:
             f"risk {risk!r}: its {part} came without a gradient (was it detached, or computed in NumPy?); "
             "where it is constant, leave it out"
         )
-    (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    # ones in memory: the gradient of a sum comes as one number expanded, and backward kernels are slower on that
+    (gradient,) = torch.autograd.grad(value, leaf, torch.ones_like(value))
     return gradient
 
 

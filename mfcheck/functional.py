@@ -63,8 +63,7 @@ def velocity(
             field = None if risk.is_linear else risk.field(measure)
             return -risk.gradient(places, field)
     if at is not None:
-        full = measure.append(at)
-        return _mixed_velocity(risk, full, slice(-places.shape[-2], None))[..., -places.shape[-2] :, :]
+        return _mixed_velocity(risk, measure.append(at))[..., -places.shape[-2] :, :]
     weights = measure.weights.detach()
     with torch.enable_grad():
         points = measure.points.detach().requires_grad_(True)
@@ -74,7 +73,7 @@ def velocity(
     if not bool(empty.any()):
         return -gradient / weights[..., None]
     safe = torch.where(empty, torch.ones_like(weights), weights)
-    return torch.where(empty[..., None], _mixed_velocity(risk, measure, empty), -gradient / safe[..., None])
+    return torch.where(empty[..., None], _mixed_velocity(risk, measure), -gradient / safe[..., None])
 
 
 def derivative_on_appending(
@@ -94,17 +93,16 @@ def derivative_on_appending(
     return torch.stack(differences, -1) / (2 * eps)
 
 
-def _mixed_velocity(risk: Risk, measure: Measure, where: Tensor | slice) -> Tensor:
-    """-d/dtheta_j dR/dw_j, [..., n, p], valid at the atoms `where` (mask or slice of n), whose weight is 0.
+def _mixed_velocity(risk: Risk, measure: Measure) -> Tensor:
+    """-d/dtheta_j sum_i dR/dw_i, [..., n, p]: the velocity of the atoms of weight 0 (and of these only).
 
-    At weight 0 the atoms do not see each other, so that the gradient of the sum is each atom's own.
+    No other atom sees one of weight 0, so that of the sum only its own term, i = j, depends on theta_j.
     """
     with torch.enable_grad():
         points = measure.points.detach().requires_grad_(True)
         weights = measure.weights.detach().requires_grad_(True)
         by_weight = _gradient(evaluate(risk, Measure(points, weights)), weights, risk, create_graph=True)
-        total = (by_weight[..., where] if isinstance(where, slice) else by_weight[where]).sum()
-        return -_gradient(total, points, risk)
+        return -_gradient(by_weight, points, risk)
 
 
 def _gradient(value: Tensor, leaf: Tensor, risk: Risk, create_graph: bool = False) -> Tensor:

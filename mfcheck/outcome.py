@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mfcheck.errors import InputError
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.verdict import Region, Verdict
@@ -75,7 +73,7 @@ class Outcome:
         raise InputError(f"{self.name} has no criterion {name!r}; it has {[c.name for c in self.criteria]}")
 
     def to_json(self) -> str:
-        """One line of JSON; from_json reads it back."""
+        """One line of JSON; from_json reads it back. NaN and Infinity stand as Python's json writes them."""
         return json.dumps(_plain(dataclasses.asdict(self)), allow_nan=True)
 
     @classmethod
@@ -105,8 +103,10 @@ def append_outcome(path: Path, outcome: Outcome) -> None:
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             line = "\n" + line
-        os.write(descriptor, line.encode())
+        written = os.write(descriptor, line.encode())
         os.fsync(descriptor)
+        if written < len(line.encode()):
+            raise OSError(f"only {written} bytes of the outcome of {outcome.name} fitted into {path}")
     finally:
         os.close(descriptor)
 
@@ -128,7 +128,8 @@ def read_outcomes(path: Path) -> list[Outcome]:
 
 
 def _lines(path: Path) -> Iterator[Outcome]:
-    with path.open(encoding="utf-8") as file:
+    # a file cut off within a character is still read
+    with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
                 yield Outcome.from_json(line)
@@ -149,8 +150,6 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Verdict):
         return value.value
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "tolist"):  # arrays, NumPy numbers, tensors
         return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return value.item()
     return value

@@ -36,7 +36,7 @@ def quadratic(
 
     def gradient(points: Tensor) -> Tensor:
         if plain:
-            return points * float(a)
+            return points * a  # a tensor without axes keeps the points' dtype and is faster than a Python number
         if sizes and points.shape[-1] not in sizes:
             raise InputError(f"this quadratic lives in R^{min(sizes)}; points came as {tuple(points.shape)}")
         aa, cc = a.to(points), c.to(points)
@@ -61,8 +61,13 @@ def double_well(quartic: float = 1.0, quadratic: float = -1.0, tilt: float = 0.0
         value = squares * (squares * (0.25 * quartic) + 0.5 * quadratic)
         return (value + points * tilt).sum(-1) if tilt else value.sum(-1)
 
+    linear = torch.tensor(quadratic, dtype=torch.float64)  # without axes: keeps the points' dtype, and is the faster
+
     def gradient(points: Tensor) -> Tensor:
-        value = torch.mul(points, points).mul_(quartic).add_(quadratic).mul_(points)
+        value = points * points
+        if quartic != 1.0:
+            value.mul_(quartic)
+        value.add_(linear).mul_(points)
         return value.add_(tilt) if tilt else value
 
     return FeatureRisk("double well", potential=potential, potential_gradient=gradient)

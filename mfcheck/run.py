@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import functools
+import inspect
 import platform
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mfcheck.claim import Claim, Control, Criterion, Measurements, Replicates, concatenate
 from mfcheck.errors import InputError
@@ -66,12 +71,14 @@ def run(claim: Claim, plan: Plan, control: Control | None = None) -> Outcome:
     done, look = 0, 0
     while True:
         look += 1
+        # an experiment without randomness runs once
         wanted = max(1, first * 4 ** (look - 1))
-        parts.append(claim.experiment(settings, Replicates(named, done, wanted, plan.device)))
+        bought = Replicates(named, done, wanted, plan.device)
+        parts.append(_measure(claim, settings, bought))
         done = wanted
         measured = concatenate(parts)
         parts = [measured]
-        level = 1 - plan.share / (len(claim.criteria) * 2**look)
+        level = look_level(plan.share, len(claim.criteria), look)
         criteria = tuple(_judged(criterion, measured, level) for criterion in claim.criteria)
         verdict = _verdict(criteria) if control is None else _control_verdict(criteria, control)
         if verdict is not Verdict.INCONCLUSIVE or look == LOOKS or claim.replicates == 0:
@@ -98,6 +105,11 @@ def run(claim: Claim, plan: Plan, control: Control | None = None) -> Outcome:
     )
 
 
+def look_level(share: float, criteria: int, look: int) -> float:
+    """The level of each interval at look 1, 2 or 3: half of what is left of the claim's share, over its criteria."""
+    return 1 - share / (criteria * 2**look)
+
+
 def identity(claim: Claim, plan: Plan, control: Control | None = None) -> str:
     """A digest of everything that a verdict depends on, by which a resumed run recognises an outcome as its own."""
     changes = sorted(control.changes.items()) if control else None
@@ -106,15 +118,23 @@ def identity(claim: Claim, plan: Plan, control: Control | None = None) -> str:
     return digest(facts, plan, _code(_declared_in(claim)), versions())
 
 
-def _declared_in(claim: Claim) -> str:
-    """The file that declares the claim: where its first criterion's estimator was written."""
-    return getattr(getattr(claim.criteria[0].estimator, "__code__", None), "co_filename", "")
+def _declared_in(claim: Claim) -> tuple[str, ...]:
+    """The files that declare the claim: where its experiment, its estimators and its record were written."""
+    functions: list[Any] = [claim.experiment, claim.record, *(criterion.estimator for criterion in claim.criteria)]
+    files = set()
+    for function in functions:
+        while isinstance(function, functools.partial):
+            function = function.func
+        code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+        if code is not None:
+            files.add(code.co_filename)
+    return tuple(sorted(files))
 
 
-@lru_cache
-def _code(claims_file: str) -> str:
-    """A digest of mfcheck's source and of the file that declares a claim: edited code has not been run yet."""
-    files = [*sorted(Path(__file__).parent.rglob("*.py")), Path(claims_file)]
+@functools.lru_cache
+def _code(declared_in: tuple[str, ...]) -> str:
+    """A digest of mfcheck's source and of the files that declare a claim: edited code has not been run yet."""
+    files = [*sorted(Path(__file__).parent.rglob("*.py")), *(Path(name) for name in declared_in)]
     return digest([file.read_bytes() for file in files if file.is_file()])
 
 
@@ -122,6 +142,21 @@ def versions() -> dict[str, str]:
     """Versions of Python and of the packages that produce numbers."""
     packages = ("mfcheck", "numpy", "scipy", "torch")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _measure(claim: Claim, settings: Mapping[str, Any], bought: Replicates) -> Measurements:
+    measured = claim.experiment(settings, bought)
+    if not isinstance(measured, Mapping) or not measured:
+        raise InputError(f"claim {claim.id}: an experiment returns a dict of arrays; it returned {measured!r:.80}")
+    for name, values in measured.items():
+        shape = np.shape(values)
+        # rows that are not replicates would be counted as such, and every interval with them
+        if claim.replicates and shape[:1] != (len(bought),):
+            raise InputError(
+                f"claim {claim.id}: every measurement has one row a replicate, [{len(bought)}, ...]; "
+                f"{name!r} came as {list(shape)}"
+            )
+    return measured
 
 
 def _judged(criterion: Criterion, measured: Measurements, level: float) -> CriterionOutcome:

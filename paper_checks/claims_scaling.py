@@ -94,6 +94,8 @@ K2 = Claim(
         "particles": PARTICLES,
         "mean_field": m["mean_field"].sum(0) / m["degrees"].sum(0),
         "raw": m["raw"].sum(0) / m["degrees"].sum(0),
+        "mean_field_contraction": MEAN_FIELD_CONTRACTION,
+        "raw_contraction": RAW_CONTRACTION,
         # in units of beta / a
         "mean_field_predicted": [1 / (1 - MEAN_FIELD_CONTRACTION / 2) for _ in PARTICLES],
         "raw_predicted": [count / (1 - RAW_CONTRACTION / count / 2) for count in PARTICLES],

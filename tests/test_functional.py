@@ -17,7 +17,7 @@ from mfcheck.measure import Measure
 from mfcheck.risks import double_well
 from tests.subjects import BOX, EPS, SUBJECTS, Subject, every_feature_risk, every_subject, measures, places
 
-quick = settings(deadline=None, max_examples=20)
+quick = settings(deadline=None, max_examples=15)
 
 
 def generic(risk: Risk) -> Risk:

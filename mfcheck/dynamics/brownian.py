@@ -102,8 +102,9 @@ class NoiseReader:
         self.path, self.count, self.dtype, self.device = path, count, dtype, device
         drawn = 1 if path.shared else path.shape[0]
         self._row = (drawn, path.shape[1])
+        self._gaussian = path.law == "gaussian"
         width = drawn * path.shape[1]
-        self._lanes = max(1, -(-FILL[device.type] // width))
+        self._lanes = max(1, -(-FILL.get(device.type, FILL["cuda"]) // width))
         self._used = self._lanes * width
         self._stride = -(-self._used // GROUP) * GROUP
         lowest, highest = first // self._lanes, (first + count - 1) // self._lanes
@@ -168,7 +169,7 @@ class NoiseReader:
         return lanes.flatten(1, 2)[:, self._offset : self._offset + self.count]
 
     def _draw(self, out: Tensor, generator: torch.Generator) -> None:
-        if self.path.law == "gaussian":
+        if self._gaussian:
             out.normal_(generator=generator)
         else:
             out.uniform_(-math.sqrt(3.0), math.sqrt(3.0), generator=generator)

@@ -14,7 +14,7 @@ from mfcheck.feature_risk import FeatureRisk
 from mfcheck.functional import Risk, evaluate, velocity
 from mfcheck.measure import Measure
 
-FEATURES_AT_ONCE = 1 << 17  # feature values of one chunk of particles: half a megabyte of float32, it stays in cache
+FEATURES_AT_ONCE = 1 << 18  # feature values of one chunk of particles: a megabyte of float32, the outer cache's share
 FEATURES_KEPT = 1 << 26  # more feature values than this are computed twice rather than kept between the passes
 
 
@@ -34,7 +34,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class Force:
-    """sign * function(theta [R, M, p], s) is the mean-field drift.
+    """factor * function(theta [R, M, p], s) is the mean-field drift.
 
     local: a particle's drift depends on this particle alone, so particles may be cut into tiles.
     rowwise: a replicate's drift depends on this replicate alone, so replicates may be cut into groups.
@@ -42,7 +42,7 @@ class Force:
     """
 
     function: Callable[[Tensor, float], Tensor]
-    sign: float
+    factor: float
     local: bool
     rowwise: bool
     width: int
@@ -65,9 +65,17 @@ def force_of(risk: Risk | Drift, theta: Float[Tensor, "R M p"]) -> Force:
     if not callable(risk):
         raise InputError(f"a risk is a FeatureRisk, a callable of a Measure or a Drift; it came as {risk!r}")
     batched = batched_risk(risk, theta)
-    return Force(
-        lambda x, s: velocity(batched, Measure.uniform(x)), 1.0, local=False, rowwise=False, width=theta.shape[-1]
-    )
+    velocity(batched, Measure.uniform(theta))  # says what is wrong where the risk has no gradient
+    weights = Measure.uniform(theta).weights
+
+    def gradient(x: Tensor, s: float) -> Tensor:
+        # velocity() without its passes over the weights: here all are 1/M, so that the drift is -M times the gradient
+        with torch.enable_grad():
+            points = x.detach().requires_grad_(True)
+            (slope,) = torch.autograd.grad(batched(Measure(points, weights)).sum(), points)
+        return slope
+
+    return Force(gradient, -float(theta.shape[1]), local=False, rowwise=False, width=theta.shape[-1])
 
 
 def batched_risk(risk: Risk, theta: Float[Tensor, "R M p"]) -> Risk:

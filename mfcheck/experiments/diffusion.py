@@ -15,6 +15,7 @@ from mfcheck.dynamics import schedules
 from mfcheck.dynamics.brownian import BrownianPath
 from mfcheck.dynamics.langevin import simulate
 from mfcheck.dynamics.schedules import Schedule
+from mfcheck.experiments.batches import in_batches
 from mfcheck.risks import quadratic
 from mfcheck.statistics.seeds import Stream
 
@@ -34,6 +35,7 @@ def beta_for(amplitude: str, beta: float, step: float) -> float:
     return AMPLITUDES[amplitude](beta, step) ** 2 / (2 * step)
 
 
+@in_batches(100)
 def injected_variance(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """D1: sums of squares of theta_T - theta_0 with the gradient off, over the predicted variance 2 beta eta T.
 
@@ -49,6 +51,7 @@ def injected_variance(settings: Mapping[str, Any], replicates: Replicates) -> Me
     }
 
 
+@in_batches(100)
 def annealed_variance(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """D2: the same under each schedule, over sum_k 2 beta_k eta with the sum in closed form (`total_beta`).
 
@@ -88,6 +91,7 @@ def total_beta(name: str, settings: Mapping[str, Any]) -> float:
     return float(start * np.log(offset) * (1 / np.log(offset + np.arange(steps))).sum())
 
 
+@in_batches(32)
 def increments(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """D3: second moments and samples of single-step increments xi_k = (theta_{k+1} - theta_k) / sqrt(2 beta eta).
 

@@ -13,6 +13,7 @@ from mfcheck import risks
 from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.exact import chain_stationary_variance
 from mfcheck.dynamics.langevin import simulate
+from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.time_stepping import burn_in
 from mfcheck.functional import Risk, derivative_on_appending, first_variation, velocity
 from mfcheck.measure import Measure
@@ -128,6 +129,7 @@ def _relative(value: Tensor, expected: Tensor) -> float:
     return float((value - expected).abs().max() / expected.abs().max())
 
 
+@in_batches(32)
 def two_scalings(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """K2: stationary variances of both scalings for several M, and raw(eta, beta) against mean_field(eta/M, M beta).
 

@@ -19,6 +19,7 @@ from mfcheck.dynamics.fokker_planck import Grid, solve_fokker_planck
 from mfcheck.dynamics.gaussian import gaussian
 from mfcheck.dynamics.langevin import simulate
 from mfcheck.dynamics.schedules import Schedule
+from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.diffusion import beta_for
 from mfcheck.feature_risk import FeatureRisk
 from mfcheck.measure import Measure
@@ -57,6 +58,7 @@ def exact_contraction(a: float, step: float, steps: int) -> float:
         return float((1 - Decimal(step) * Decimal(a)) ** steps)
 
 
+@in_batches(32)
 def stationary_variance(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """D5: sums of squares of Euler-Maruyama chains on a quadratic after burn-in, over a predicted variance.
 
@@ -97,6 +99,7 @@ RIPPLED = FeatureRisk(
 )
 
 
+@in_batches(32)
 def coupled_steps(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """D6: Euler-Maruyama with several steps against a fine run on the same Brownian path, at time 1.
 
@@ -160,6 +163,7 @@ def rippled_second_moment(start_mean: float, start_variance: float, beta: float)
     return float(law.integrate(lambda x: x.square().sum(-1))), float(solution.error[-1]) * half_box**2 / 2
 
 
+@in_batches(40)
 def annealing(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """D8: the gap E U(theta) - min U on a quadratic at constant beta, and after annealing from there.
 

@@ -2,7 +2,7 @@
 
 Measurements are arrays with a leading axis of independent replicates, [n, ...]. Every interval is two-sided, with
 half of 1 - level in each tail. The chi-square and Dvoretzky-Kiefer-Wolfowitz intervals hold exactly, Student's for
-Gaussian samples; for others `_interval` corrects skewness, and tests/test_calibration.py states what was measured.
+Gaussian samples; for others `interval` corrects skewness, and tests/test_calibration.py states what was measured.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from mfcheck.errors import InputError
+from mfcheck.statistics.interval import interval, tail
 
 Array = NDArray[np.float64]
 
@@ -61,36 +62,46 @@ def mean(samples: ArrayLike, level: float, reference_error: float = 0.0, **detai
     if (problem := _not_finite(x)) is not None:
         return _undecided(level, len(x), problem, details)
     point = float(x.mean())
-    lower, upper = _interval(point, x - point, level)
+    lower, upper = interval(point, x - point, level)
     return Estimate(point, lower, upper, level, len(x), reference_error, details=details)
 
 
-def paired_difference(treated: ArrayLike, baseline: ArrayLike, level: float) -> Estimate:
+def paired_difference(
+    treated: ArrayLike, baseline: ArrayLike, level: float, reference_error: float = 0.0, **details: Any
+) -> Estimate:
     """Mean of treated - baseline over pairs [n] that share their seed, with the interval of `mean`."""
     a, b = _samples(treated, 1), _samples(baseline, 1)
     if a.shape != b.shape:
         raise InputError(f"pairs need equally many samples on both sides; they came as {a.shape} and {b.shape}")
-    return mean(a - b, level)
+    return mean(a - b, level, reference_error, **details)
 
 
 def variance_ratio(
-    sums_of_squares: ArrayLike, degrees: ArrayLike, expected: float, level: float, **details: Any
+    sums_of_squares: ArrayLike,
+    degrees: ArrayLike,
+    expected: float,
+    level: float,
+    reference_error: float = 0.0,
+    **details: Any,
 ) -> Estimate:
     """Variance of centred Gaussian samples over the expected one, with the exact chi-square interval.
 
     sums_of_squares [n] and degrees [n] (how many independent samples each sum holds) are pooled over replicates.
     """
     total, count = float(np.sum(np.asarray(sums_of_squares))), int(np.sum(np.asarray(degrees)))
-    if count < 1 or expected <= 0:
+    if count < 1 or not expected > 0:
         raise InputError(f"a variance ratio needs samples and a positive expectation; got {count} and {expected}")
     ratio = total / count / expected
-    tail = _tail(level)
-    low, high = float(stats.chi2.isf(tail, count)), float(stats.chi2.ppf(tail, count))
-    return Estimate(ratio, ratio * count / low, ratio * count / high, level, count, details=details)
+    low, high = (float(quantile(tail(level), count)) for quantile in (stats.chi2.isf, stats.chi2.ppf))
+    return Estimate(ratio, ratio * count / low, ratio * count / high, level, count, reference_error, details=details)
 
 
 def kolmogorov_distance(
-    samples: ArrayLike, cdf: Callable[[Array], Array] | str, level: float, **details: Any
+    samples: ArrayLike,
+    cdf: Callable[[Array], Array] | str,
+    level: float,
+    reference_error: float = 0.0,
+    **details: Any,
 ) -> Estimate:
     """sup |F_n - F| of all samples against a continuous law, with the Dvoretzky-Kiefer-Wolfowitz band.
 
@@ -98,15 +109,22 @@ def kolmogorov_distance(
     independent; any shape is flattened.
     """
     x = np.asarray(samples, dtype=np.float64).ravel()
+    if not len(x):
+        raise InputError("a distance between laws needs samples; none came")
     if (problem := _not_finite(x)) is not None:
         return _undecided(level, len(x), problem, details)
     point = float(stats.kstest(x, cdf, method="asymp").statistic)
-    band = math.sqrt(-math.log(_tail(level)) / (2 * len(x)))
-    return Estimate(point, max(0.0, point - band), point + band, level, len(x), details=details)
+    band = math.sqrt(-math.log(tail(level)) / (2 * len(x)))
+    return Estimate(point, max(0.0, point - band), point + band, level, len(x), reference_error, details=details)
 
 
 def largest_deviation(
-    deviations: ArrayLike, standard_errors: ArrayLike, level: float, n: int, **details: Any
+    deviations: ArrayLike,
+    standard_errors: ArrayLike,
+    level: float,
+    n: int,
+    reference_error: float = 0.0,
+    **details: Any,
 ) -> Estimate:
     """max_j |deviation_j| of many approximately Gaussian entries, with a simultaneous (Bonferroni) interval.
 
@@ -123,10 +141,9 @@ def largest_deviation(
         )
     if (problem := _not_finite(np.stack([size, error]))) is not None:
         return _undecided(level, n, problem, details)
-    half = stats.t.isf(_tail(level) / len(size), n - 1) * error
-    return Estimate(
-        float(size.max()), float(max(0.0, (size - half).max())), float((size + half).max()), level, n, details=details
-    )
+    half = stats.t.isf(tail(level) / len(size), n - 1) * error
+    lower, upper = max(0.0, float((size - half).max())), float((size + half).max())
+    return Estimate(float(size.max()), lower, upper, level, n, reference_error, details=details)
 
 
 def function_of_means(
@@ -138,7 +155,7 @@ def function_of_means(
     columns may share their noise. The jackknife, and not the bootstrap that it is the linear limit of: at the levels
     that a suite's claims share out, 1 - 1e-5 say, a bootstrap's percentiles would take millions of resamples, and its
     standard error is this one plus noise. A curved function skews its estimate as skewed samples do: the curvature
-    along the direction in which the means err is part of `_interval`. Source: Efron 1982; DiCiccio, Efron 1992.
+    along the direction in which the means err is part of `interval`. Source: Efron 1982; DiCiccio, Efron 1992.
     """
     x = _samples(samples, 2)
     n = len(x)
@@ -163,7 +180,7 @@ def function_of_means(
         curvature = float(around.sum() - 2 * point) * n * spread**2
     if not (math.isfinite(point) and math.isfinite(spread) and math.isfinite(curvature)):
         return _undecided(level, n, "the function has no finite value within the noise of its means", details)
-    lower, upper = _interval(point, influence, level, curvature)
+    lower, upper = interval(point, influence, level, curvature)
     return Estimate(point, lower, upper, level, n, reference_error, details=details)
 
 
@@ -197,7 +214,7 @@ def order(
         return _undecided(level, n, problem, {"x": scale.tolist()})
     bars = np.broadcast_to(np.asarray(reference_errors, dtype=np.float64), scale.shape)
     means, spread = values.mean(0), stats.sem(values, axis=0)
-    quantile = stats.t.isf(_tail(level), n - 1)
+    quantile = stats.t.isf(tail(level), n - 1)
     above = means - quantile * spread > 2 * bars
     details: dict[str, Any] = {
         "x": scale.tolist(),
@@ -257,33 +274,6 @@ def _slope_coefficients(x: Array) -> Array:
     return centred / (centred @ centred)
 
 
-def _interval(point: float, influence: Array, level: float, curvature: float = 0.0) -> tuple[float, float]:
-    """[lower, upper] for an estimate that errs as the mean of its influence values [n] (which sum to 0).
-
-    Each end is the further one of Student's and of Hall's, which undoes the skewness of Student's ratio by a cubic
-    map. At the levels of a suite Student's alone is not usable for skewed samples: for squares of Gaussians at n = 150
-    its upper end misses 39 times as often as a tail of 1e-5 says, Hall's 1.2 times; for Gaussians Hall's alone
-    misses twice as often at n = 32, since it has to estimate the skewness. curvature: the second derivative of the
-    estimate along its influence, which enters the third cumulant of the ratio as 3/2 of it. Source: Hall 1992.
-    """
-    n = len(influence)
-    variance = float(influence.var(ddof=1))
-    error = math.sqrt(variance / n)
-    quantile = float(stats.t.isf(_tail(level), n - 1))
-    below = above = quantile
-    if error > 0:
-        lean = (float((influence**3).mean()) + 1.5 * curvature) / variance**1.5 / math.sqrt(n)
-        if abs(lean) > 1e-6:
-            below = max(below, _hall(quantile, lean))
-            above = max(above, -_hall(-quantile, lean))
-    return point - below * error, point + above * error
-
-
-def _hall(quantile: float, lean: float) -> float:
-    """Where Student's ratio has the quantile, for samples of skewness lean * sqrt(n): the inverse of Hall's map."""
-    return float(np.cbrt(1 + lean * quantile - lean**2 / 6) - 1) * 3 / lean
-
-
 def _undecided(level: float, n: int, problem: str, details: Mapping[str, Any]) -> Estimate:
     return Estimate(math.nan, -math.inf, math.inf, level, n, problem=problem, details=details)
 
@@ -291,13 +281,6 @@ def _undecided(level: float, n: int, problem: str, details: Mapping[str, Any]) -
 def _not_finite(x: Array) -> str | None:
     bad = int(np.count_nonzero(~np.isfinite(x)))
     return f"{bad} of {x.size} measured values are not finite" if bad else None
-
-
-def _tail(level: float) -> float:
-    """The probability in each tail. Raises InputError where the level is none."""
-    if not 0 < level < 1:
-        raise InputError(f"a confidence level lies between 0 and 1; it came as {level}")
-    return (1 - level) / 2
 
 
 def _samples(samples: ArrayLike, ndim: int) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,24 +71,25 @@ def gibbs_fixed_point(
         m, residual = _anderson(land, m, beta, tolerance, iterations)
     if not residual <= tolerance:
         raise InputError(
-            f"the Gibbs fixed point was not reached: the L1 residual is {residual:.2g}, asked for {tolerance:.2g}, with "
-            f"damping={damping} and at most {iterations} iterations; use a smaller damping, damping=None, or another start"
+            f"the Gibbs fixed point was not reached: the L1 residual is {residual:.2g}, asked for {tolerance:.2g}, "
+            f"with damping={damping} and at most {iterations} iterations; use a smaller damping, damping=None, or "
+            "another start"
         )
     return torch.from_numpy(m)
 
 
 def _image(land: Landscape, m: np.ndarray, beta: float) -> np.ndarray:
-    return gibbs_masses(land.potential(land.state(m)), beta)
+    return gibbs_masses(land.potentials(land.state(m)[None])[0], beta)
 
 
 def _damped(
     land: Landscape, m: np.ndarray, beta: float, damping: float, tolerance: float, iterations: int
 ) -> tuple[np.ndarray, float]:
-    """Iteration on the state (moments, or the potential): the same fixed points, and the masses stay Gibbs densities."""
+    """Iteration on the state (moments, or the potential): the same fixed points, and masses stay Gibbs densities."""
     state = land.state(m)
     residual = np.inf
     for _ in range(iterations):
-        image = gibbs_masses(land.potential(state), beta)
+        image = gibbs_masses(land.potentials(state[None])[0], beta)
         residual = float(np.abs(image - m).sum())
         m = image
         if residual <= tolerance:
@@ -113,7 +115,7 @@ def _newton(land: FeatureLandscape, m: np.ndarray, beta: float, tolerance: float
     h = land.features
 
     def moments(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        masses = gibbs_masses(land.potential(v[None]), beta)
+        masses = gibbs_masses(land.potentials(v[None, None])[0], beta)
         return masses, masses @ h
 
     v = m @ h
@@ -150,9 +152,9 @@ def _anderson(
     gaps: list[np.ndarray] = []
     residual = np.inf
     for _ in range(iterations):
-        m = gibbs_masses(land.potential(state), beta)
+        m = gibbs_masses(land.potentials(state[None])[0], beta)
         image = land.state(m)
-        residual = float(np.abs(gibbs_masses(land.potential(image), beta) - m).sum())
+        residual = float(np.abs(gibbs_masses(land.potentials(image[None])[0], beta) - m).sum())
         if residual <= tolerance:
             break
         # cells of no mass would dominate a plain norm of potentials that grow at infinity
@@ -161,8 +163,8 @@ def _anderson(
         state = state + 0.5 * gap
         if len(gaps) > 1:
             weight = np.sqrt(m)
-            moves = np.stack([b - a for a, b in zip(gaps[:-1], gaps[1:], strict=True)], 1)
-            steps = np.stack([b - a for a, b in zip(states[:-1], states[1:], strict=True)], 1)
+            moves = np.stack([b - a for a, b in pairwise(gaps)], 1)
+            steps = np.stack([b - a for a, b in pairwise(states)], 1)
             mix, *_ = np.linalg.lstsq(weight[:, None] * moves, weight * gap, rcond=1e-12)
             state = state - (steps + 0.5 * moves) @ mix
     return m, residual

@@ -14,7 +14,7 @@ import torch
 from scipy.linalg.lapack import zgtsv
 from scipy.sparse.csgraph import breadth_first_order
 
-from mfcheck.dynamics.fokker_planck.generator import Rates
+from mfcheck.dynamics.fokker_planck.generator import Rates, banded
 from mfcheck.errors import InputError
 
 Method = Literal["auto", "cram", "chebyshev", "uniformisation", "taylor", "expm"]
@@ -46,11 +46,15 @@ _RESIDUES = np.array(
 )
 _AT_INFINITY = 1.8321743782540412751e-14
 _TWICE_RESIDUES = 2.0 * _RESIDUES
+# the approximation's error and the rounding of residues of size 100, in the norm in which A is symmetric
+_CRAM_ERROR = 5e-14
 DENSE_LIMIT = 1500
 JUMP_LIMIT = 3e6
 
 
-def tridiagonal_action(lower: np.ndarray, diagonal: np.ndarray, upper: np.ndarray, m: np.ndarray, t: float) -> np.ndarray:
+def tridiagonal_action(
+    lower: np.ndarray, diagonal: np.ndarray, upper: np.ndarray, m: np.ndarray, t: float
+) -> np.ndarray:
     """exp(tA) m for a tridiagonal A with eigenvalues <= 0, any t: seven complex solves in one LAPACK call.
 
     lower[i] = A[i + 1, i] and upper[i] = A[i, i + 1], both of full length with 0 at the end: the seven systems
@@ -64,9 +68,7 @@ def tridiagonal_action(lower: np.ndarray, diagonal: np.ndarray, upper: np.ndarra
     middle = (t * diagonal) - _POLES[:, None]
     right = np.empty((count, n), dtype=np.complex128)
     right[:] = m
-    *_, x, info = zgtsv(
-        below.ravel()[:-1], middle.ravel(), above.ravel()[:-1], right.ravel(), 1, 1, 1, 1
-    )
+    *_, x, info = zgtsv(below.ravel()[:-1], middle.ravel(), above.ravel()[:-1], right.ravel(), 1, 1, 1, 1)
     if info:
         raise InputError(f"the tridiagonal solve met a singular matrix (LAPACK info {info}): is the potential finite?")
     return (_TWICE_RESIDUES @ x.reshape(count, n)).real + _AT_INFINITY * m
@@ -209,7 +211,8 @@ def _cram(matrix: Any, m: np.ndarray, t: float) -> np.ndarray:
     if not _is_tridiagonal(matrix):
         raise InputError("method='cram' takes a tridiagonal Q (one dimension, no-flux sides); use 'chebyshev'")
     lower, upper = np.append(matrix.diagonal(-1), 0.0), np.append(matrix.diagonal(1), 0.0)
-    return tridiagonal_action(lower, matrix.diagonal(), upper, m, t)
+    # 1e-11: the rounding of a single piece on the stiffest grids, 1e-14 times a few hundred
+    return tridiagonal_pieces(lower, matrix.diagonal(), upper, m, t, 1e-11)[0]
 
 
 def _chebyshev(matrix: Any, m: np.ndarray, t: float) -> np.ndarray:
@@ -237,33 +240,69 @@ def spectral_bound(diagonal: np.ndarray, row_sums: np.ndarray) -> float:
     return float((row_sums - diagonal).max()) * (1.0 + 1e-12)
 
 
-def evolve(rates: Rates, potential: np.ndarray, beta: float, m: np.ndarray, t: float, accuracy: float) -> np.ndarray:
-    """exp(tQ) m for Scharfetter-Gummel rates of a potential [cells]: the solver's own path, accurate in L1.
+def evolve(
+    rates: Rates, potential: np.ndarray, beta: float, m: np.ndarray, t: float, accuracy: float
+) -> tuple[np.ndarray, float]:
+    """exp(tQ) m for Scharfetter-Gummel rates of a potential [cells], and a bound or measure of its L1 error.
 
-    Tridiagonal layouts go to the rational approximation. Otherwise Chebyshev in the symmetric form: its L1 error is at
-    most accuracy, and rounding eps * |m / sqrt(pi)|_2, which is checked first (a start far out in the tail of the Gibbs
-    density makes it huge); while it is, time is advanced by uniformisation.
+    Both ways are accurate in the norm |m / sqrt(pi)|_2, in which Q is symmetric; in L1 (at most that norm) their error
+    is eps |m / sqrt(pi)|_2, harmless unless the start lies far out in the tail of the Gibbs density pi: there it can be of
+    order one with the mass still right to rounding. That is checked first. Where it fails, the tridiagonal way takes
+    pieces, doubled until two answers agree; Chebyshev waits until uniformisation has brought the masses in.
     """
     layout = rates.layout
+    exponent = (potential - potential.min()) / beta
+    gibbs = np.exp(-np.minimum(exponent, 600.0))
+    members = layout.members
+    amplification = float(np.sqrt(((members @ gibbs) * (members @ (m * (m / gibbs)))).max()))
     if len(layout.axes) == 1 and not layout.axes[0].periodic:
-        return tridiagonal_action(rates.up[0], rates.diagonal, rates.down[0], m, t)
-    exponent = (0.5 / beta) * (potential - potential.min())
-    root = np.exp(-np.minimum(exponent, 340.0))
-    root /= np.sqrt(root @ root)
+        lower, diagonal, upper = rates.up[0], rates.diagonal, rates.down[0]
+        error = _CRAM_ERROR * amplification
+        if error <= accuracy:
+            return tridiagonal_action(lower, diagonal, upper, m, t), error
+        return tridiagonal_pieces(lower, diagonal, upper, m, t, accuracy)
     couplings = [np.sqrt(up * down) for up, down in zip(rates.up, rates.down, strict=True)]
     row_sums = np.zeros_like(m)
     for axis, coupling in zip(layout.axes, couplings, strict=True):
         row_sums += coupling
         row_sums += axis.behind(coupling)
     bound = spectral_bound(rates.diagonal, row_sums)
-    remaining = t
-    while exponent.max() > 340.0 or np.linalg.norm(m / root) * 1e-14 > accuracy:
+    root = np.sqrt(gibbs / gibbs.sum())
+    remaining, waited = t, 0.0
+    while exponent.max() > 600.0 or amplification * 1e-14 > accuracy:
         piece = min(remaining, max(t / 16.0, 20.0 / bound))
         m = uniformisation(rates.matrix(), float(-rates.diagonal.min()), m, piece)
+        waited += 1e-15
         remaining -= piece
         if remaining <= 1e-14 * t:
-            return m
-    y = m / root
-    relative = max(accuracy / float(np.linalg.norm(y)), 1e-16)
-    symmetric = rates.symmetric(4.0 / bound, 2.0)
-    return root * chebyshev_action(symmetric, y, 0.5 * bound * remaining, relative)
+            return m, waited
+        amplification = float(np.linalg.norm(m / root))
+    relative = max(accuracy / amplification, 1e-16)
+    scale = 4.0 / bound
+    symmetric = banded(
+        layout, scale * rates.diagonal + 2.0, [scale * c for c in couplings], [scale * c for c in couplings]
+    )
+    result = root * chebyshev_action(symmetric, m / root, 0.5 * bound * remaining, relative)
+    return result, waited + max(relative, 1e-14) * amplification
+
+
+def tridiagonal_pieces(
+    lower: np.ndarray, diagonal: np.ndarray, upper: np.ndarray, m: np.ndarray, t: float, accuracy: float
+) -> tuple[np.ndarray, float]:
+    """exp(tA) m in 2, 4, 8, ... equal pieces until two answers agree to `accuracy` in L1, and their distance.
+
+    Short pieces do not carry rounding out of the tail: each doubling gains orders, so the distance bounds the finer
+    one's error with room. Rounding sets a floor: it ends where a further doubling no longer helps.
+    """
+    before = tridiagonal_action(lower, diagonal, upper, m, t)
+    last = np.inf
+    for doubling in range(1, 11):
+        pieces = 2**doubling
+        now = m
+        for _ in range(pieces):
+            now = tridiagonal_action(lower, diagonal, upper, now, t / pieces)
+        distance = float(np.abs(now - before).sum())
+        if distance <= accuracy or (distance < 1e-9 and distance > 0.5 * last):
+            break
+        before, last = now, distance
+    return now, distance

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mfcheck.dynamics.fokker_planck.equilibrium import loss_hessian
-from mfcheck.dynamics.fokker_planck.generator import Layout, check_beta, face_rates
+from mfcheck.dynamics.fokker_planck.generator import Layout, banded, check_beta, face_rates
 from mfcheck.dynamics.fokker_planck.grid import Grid, normalised_masses
 from mfcheck.dynamics.fokker_planck.landscape import FeatureLandscape, landscape
 from mfcheck.errors import InputError
@@ -43,7 +43,7 @@ def spectral_gap(
     m = normalised_masses(np.asarray(torch.as_tensor(masses).detach().cpu(), dtype=np.float64), grid)
     layout = Layout((grid,))
     land = landscape(risk, layout, device)
-    potential = land.potential(land.state(m))
+    potential = land.potentials(land.state(m)[None])[0]
     rates = face_rates(potential, layout, beta)
     speed = float(np.abs(rates.apply(m)).sum())
     if speed > 1e-6 * float(np.abs(rates.diagonal * m).sum()):
@@ -54,7 +54,8 @@ def spectral_gap(
     # the Gibbs density of the potential is m to rounding, and has its far tails right where m may be clipped
     root = np.exp(0.5 * np.maximum(potential.min() - potential, -1300.0 * beta) / beta)
     root /= np.sqrt(root @ root)
-    generator = scipy.sparse.csc_array(-rates.symmetric())
+    couplings = [-np.sqrt(up * down) for up, down in zip(rates.up, rates.down, strict=True)]
+    generator = scipy.sparse.csc_array(banded(layout, -rates.diagonal, couplings, couplings))
     if not linearised or land.linear:
         factor, core = np.zeros((m.size, 0)), np.zeros((0, 0))
     elif isinstance(land, FeatureLandscape):
@@ -100,8 +101,8 @@ def _slowest(generator: scipy.sparse.csc_array, root: np.ndarray, factor: np.nda
 def _weights_hessian(risk: Risk, m: np.ndarray, grid: Grid, device: str) -> np.ndarray:
     if grid.size > _HESSIAN_CELLS:
         raise InputError(
-            f"the linearised gap of a general risk needs its second derivative in all weights, at most {_HESSIAN_CELLS} "
-            f"cells; {grid.size} came (write the risk as a FeatureRisk, or use a coarser grid)"
+            f"the linearised gap of a general risk needs its second derivative in all weights, at most "
+            f"{_HESSIAN_CELLS} cells; {grid.size} came (write the risk as a FeatureRisk, or use a coarser grid)"
         )
     points = grid.centres.to(device)
     hessian: Tensor = torch.autograd.functional.hessian(

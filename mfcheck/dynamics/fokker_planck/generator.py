@@ -30,7 +30,10 @@ def bernoulli(x: np.ndarray) -> np.ndarray:
 
 
 class Axis:
-    """The faces of one axis in flat order: face i lies between cell i and its next cell along the axis."""
+    """The faces of one axis in flat order: face i lies between cell i and its next cell along the axis.
+
+    Arrays are [..., cells]; leading axes are several potentials on the same cells.
+    """
 
     def __init__(self, stride: int, count: int, periodic: bool, inverse_square: np.ndarray) -> None:
         self.stride, self.count, self.periodic = stride, count, periodic
@@ -43,19 +46,19 @@ class Axis:
     def ahead(self, values: np.ndarray) -> np.ndarray:
         """values[next(i)]; values[i] where there is no next cell."""
         if self.periodic:
-            return np.roll(values.reshape(-1, self.count, self.stride), -1, 1).ravel()
+            return np.roll(values.reshape(-1, self.count, self.stride), -1, 1).reshape(values.shape)
         moved = np.empty_like(values)
-        moved[: -self.stride] = values[self.stride :]
-        moved[-self.stride :] = values[-self.stride :]
+        moved[..., : -self.stride] = values[..., self.stride :]
+        moved[..., -self.stride :] = values[..., -self.stride :]
         return moved
 
     def behind(self, faces: np.ndarray) -> np.ndarray:
         """Face values moved to the cell after the face."""
         if self.periodic:
-            return np.roll(faces.reshape(-1, self.count, self.stride), 1, 1).ravel()
+            return np.roll(faces.reshape(-1, self.count, self.stride), 1, 1).reshape(faces.shape)
         moved = np.empty_like(faces)
-        moved[self.stride :] = faces[: -self.stride]
-        moved[: self.stride] = 0.0
+        moved[..., self.stride :] = faces[..., : -self.stride]
+        moved[..., : self.stride] = 0.0
         return moved
 
 
@@ -98,6 +101,14 @@ class Layout:
             axes.append(Axis(stride, n, first.periodic, np.concatenate(parts)))
         return tuple(axes)
 
+    @cached_property
+    def members(self) -> np.ndarray:
+        """[grids, cells]: 1 where a cell belongs to a grid. One product sums over each grid."""
+        member = np.zeros((len(self.grids), self.size))
+        for k, (a, b) in enumerate(pairwise(self.offsets)):
+            member[k, a:b] = 1.0
+        return member
+
     def split(self, values: np.ndarray) -> list[np.ndarray]:
         """An array [cells] cut into the parts that belong to each grid."""
         return [values[a:b] for a, b in pairwise(self.offsets)]
@@ -105,7 +116,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Rates:
-    """Jump rates across the faces: up[k] from cell i to the next along axis k, down[k] back; flat arrays [cells]."""
+    """Jump rates across the faces: up[k] from cell i to the next along axis k, down[k] back; arrays [..., cells]."""
 
     layout: Layout
     up: tuple[np.ndarray, ...]
@@ -114,11 +125,17 @@ class Rates:
     @cached_property
     def diagonal(self) -> np.ndarray:
         """Minus the total rate of leaving each cell."""
-        total = np.zeros(self.layout.size)
+        total = np.zeros_like(self.up[0])
         for axis, up, down in zip(self.layout.axes, self.up, self.down, strict=True):
             total -= up
             total -= axis.behind(down)
         return total
+
+    def one(self, k: int) -> Rates:
+        """The rates of the k-th of several potentials."""
+        rates = Rates(self.layout, tuple(up[k] for up in self.up), tuple(down[k] for down in self.down))
+        rates.__dict__["diagonal"] = self.diagonal[k]  # computed once for all of them
+        return rates
 
     def apply(self, masses: np.ndarray) -> np.ndarray:
         """Q m, face by face: what leaves one cell enters its neighbour, so the sum is 0 to rounding."""
@@ -132,11 +149,6 @@ class Rates:
     def matrix(self) -> scipy.sparse.dia_array:
         """Q by diagonals, [cells, cells]; columns sum to 0."""
         return banded(self.layout, self.diagonal, self.up, self.down)
-
-    def symmetric(self, scale: float = 1.0, shift: float = 0.0) -> scipy.sparse.dia_array:
-        """scale pi^(-1/2) Q pi^(1/2) + shift I, symmetric for Scharfetter-Gummel rates (detailed balance)."""
-        couplings = tuple(scale * np.sqrt(up * down) for up, down in zip(self.up, self.down, strict=True))
-        return banded(self.layout, scale * self.diagonal + shift, couplings, couplings)
 
 
 def banded(
@@ -168,16 +180,19 @@ def _add(bands: dict[int, np.ndarray], offset: int, values: np.ndarray) -> None:
 
 
 def face_rates(potential: np.ndarray, layout: Layout, beta: float, flux: Flux = "scharfetter_gummel") -> Rates:
-    """Jump rates of a potential [cells] at the centres; see `generator`."""
+    """Jump rates of potentials [..., cells] at the centres; see `generator`."""
     ups, downs = [], []
     for axis in layout.axes:
         x = axis.step(potential)
         x /= beta
         diffusion = beta * axis.inverse_square
         if flux == "scharfetter_gummel":
+            # B(|x|) downhill and B(|x|) + |x| uphill: neither cancels
             b = bernoulli(np.abs(x))
-            ups.append(diffusion * (b + np.maximum(-x, 0.0)))
             downs.append(diffusion * (b + np.maximum(x, 0.0)))
+            b -= np.minimum(x, 0.0)
+            b *= diffusion
+            ups.append(b)
         elif flux == "centred":
             ups.append(diffusion * (1.0 - 0.5 * x))
             downs.append(diffusion * (1.0 + 0.5 * x))
@@ -192,8 +207,8 @@ def generator(potential: Any, grid: Grid, beta: float, flux: Flux = "scharfetter
 
     Columns sum to 0. "scharfetter_gummel": rates beta/h^2 B(+-dU/beta), off-diagonals >= 0, the Gibbs density
     exp(-U/beta) exactly stationary, second order in h. "upwind" is first order; "centred" is second order but its rates
-    turn negative where a cell's Peclet number |dU|/beta exceeds 2. Raises InputError on beta <= 0, a wrong shape, NaN or
-    infinite potential, or an unknown flux. Source: [SG], [CC].
+    turn negative where a cell's Peclet number |dU|/beta exceeds 2. Raises InputError on beta <= 0, a wrong shape, NaN
+    or infinite potential, or an unknown flux. Source: [SG], [CC].
     """
     values = checked_potential(potential, grid.size)
     check_beta(beta)
@@ -207,8 +222,8 @@ def check_beta(beta: float) -> None:
         raise InputError(f"the grid solver takes one constant beta > 0; it came as {type(beta).__name__}")
     if not (np.isfinite(beta) and beta > 0):
         raise InputError(
-            f"the grid solver needs beta > 0; it came as {beta}. Without diffusion use particles (simulate with beta=0), "
-            "which follow the characteristics of the continuity equation"
+            f"the grid solver needs beta > 0; it came as {beta}. Without diffusion use particles (simulate with "
+            "beta=0), which follow the characteristics of the continuity equation"
         )
 
 

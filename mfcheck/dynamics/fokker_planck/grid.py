@@ -37,14 +37,18 @@ class Grid:
         try:
             bounds = tuple((float(lo), float(hi)) for lo, hi in self.bounds)
         except (TypeError, ValueError):
-            raise InputError(f"bounds are one (lo, hi) an axis, [(-4, 4), (-3, 3)]; they came as {self.bounds!r}") from None
+            raise InputError(
+                f"bounds are one (lo, hi) an axis, [(-4, 4), (-3, 3)]; they came as {self.bounds!r}"
+            ) from None
         if not 1 <= len(bounds) <= 2:
             raise InputError(
-                f"a grid has one or two axes; bounds came with {len(bounds)} (in more dimensions use particles: simulate)"
+                f"a grid has one or two axes; bounds came with {len(bounds)} (in more use particles: simulate)"
             )
         for lo, hi in bounds:
             if not (np.isfinite(lo) and np.isfinite(hi) and lo < hi):
-                raise InputError(f"each side of the box runs from lo to a greater hi, both finite; it came as ({lo}, {hi})")
+                raise InputError(
+                    f"each side of the box runs from lo to a greater hi, both finite; it came as ({lo}, {hi})"
+                )
         object.__setattr__(self, "bounds", bounds)
         if self.cells is None:
             return
@@ -154,5 +158,7 @@ def normalised_masses(values: np.ndarray, grid: Grid) -> np.ndarray:
     if values.min() < 0:
         raise InputError(f"initial masses are non-negative; the smallest came as {values.min():.3g}")
     if total <= 0:
-        raise InputError("the initial density has no mass at the centres of the grid: is it inside the box, and resolved?")
+        raise InputError(
+            "the initial density has no mass at the centres of the grid: is it inside the box, and resolved?"
+        )
     return values / total

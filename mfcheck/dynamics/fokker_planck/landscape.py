@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,8 +30,8 @@ class Landscape(Protocol):
     def derivative(self, masses: np.ndarray, state: np.ndarray, change: np.ndarray) -> np.ndarray:
         """The state's derivative as the masses move along `change` [cells]."""
 
-    def potential(self, state: np.ndarray) -> np.ndarray:
-        """dL/drho [cells] in a state."""
+    def potentials(self, states: np.ndarray) -> np.ndarray:
+        """dL/drho [n, cells] in n states, stacked along the first axis."""
 
 
 @dataclass
@@ -60,27 +59,27 @@ class FeatureLandscape:
             raw = self.risk.features(points)
             self.features = _values(raw, (self.layout.size, raw.shape[-1]), "features", self.risk.name)
         check_finite(self.features)
-        self._parts = [slice(a, b) for a, b in zip(self.layout.offsets[:-1], self.layout.offsets[1:], strict=True)]
+        # one block a grid, so that all grids take one product
+        grids, (cells, count) = len(self.layout.grids), self.features.shape
+        self._blocks = (self.layout.members.T[:, :, None] * self.features[:, None, :]).reshape(cells, grids * count)
+        self._shape = (grids, count)
 
     def state(self, masses: np.ndarray) -> np.ndarray:
         if self.linear:
             return np.zeros((0,))
-        return np.stack([masses[part] @ self.features[part] for part in self._parts])
+        return (masses @ self._blocks).reshape(self._shape)
 
     def derivative(self, masses: np.ndarray, state: np.ndarray, change: np.ndarray) -> np.ndarray:
         return self.state(change)
 
-    def potential(self, state: np.ndarray) -> np.ndarray:
+    def potentials(self, states: np.ndarray) -> np.ndarray:
         if self.linear:
-            return self.base
-        moments = torch.from_numpy(state)
+            return np.broadcast_to(self.base, (len(states), self.base.size))
+        moments = torch.from_numpy(states)
         pull = self.risk.field_at(moments if self.device == "cpu" else moments.to(self.device))
-        pulls = pull.detach().cpu().numpy()
-        values = self.base.copy()
-        for part, g in zip(self._parts, pulls, strict=True):
-            values[part] += self.features[part] @ g
-        check_finite(values)
-        return values
+        fields = pull.detach().cpu().numpy()
+        values = self._blocks @ fields.reshape(len(states), -1).T
+        return checked(values.T + self.base)
 
 
 @dataclass
@@ -113,8 +112,8 @@ class CallableLandscape:
         length = 1e-6 / size
         return (self.state(masses + length * change) - state) / length
 
-    def potential(self, state: np.ndarray) -> np.ndarray:
-        return state
+    def potentials(self, states: np.ndarray) -> np.ndarray:
+        return states
 
 
 def landscape(risk: Risk, layout: Layout, device: str) -> Landscape:
@@ -136,7 +135,11 @@ def _values(values: Tensor, shape: tuple[int, ...], what: str, name: str) -> np.
 def potential_of(risk: Risk, layout: Layout, masses: np.ndarray, device: str = "cpu") -> np.ndarray:
     """dL/drho [cells] at masses [cells]."""
     land = landscape(risk, layout, device)
-    return land.potential(land.state(masses))
+    return land.potentials(land.state(masses)[None])[0]
 
 
-Density = Callable[[Tensor], Tensor]
+def checked(potentials: np.ndarray) -> np.ndarray:
+    """Potentials passed on; raises InputError on NaN or infinity (a sum is finite only where its terms are)."""
+    if not np.isfinite(potentials.sum()):
+        check_finite(potentials)
+    return potentials

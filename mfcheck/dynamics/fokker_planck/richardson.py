@@ -13,6 +13,7 @@ from mfcheck.dynamics.fokker_planck.grid import Grid
 # below this share of the maximum a density is rounding: logs are cut a little under it, ratios are left at 1
 _RELATIVE_FLOOR = 1e-13
 _LOG_CUT = np.log(1e-15)
+_CREDIT = 6.0
 _MIDPOINT = np.array([3.0, -25.0, 150.0, 150.0, -25.0, 3.0]) / 256.0
 # cubic through four coarse centres at the fine centre a quarter of a cell before the second, reversed after it
 _QUARTER = np.array([-7.0, 105.0, 35.0, -5.0]) / 128.0
@@ -79,12 +80,12 @@ def extrapolate(fine: np.ndarray, correction: np.ndarray, periodic: bool) -> np.
 def two_levels(fine: np.ndarray, coarse: np.ndarray, grid: Grid) -> tuple[np.ndarray, float]:
     """Extrapolated masses on the fine grid, and the L1 Richardson estimate of the error of the FINE solution.
 
-    grid is the coarse one. The estimate is |rho_f - rho_c| / 3 on the coarse centres: the extrapolated masses are
-    better than that by two orders, which nobody has measured with two levels only.
+    grid is the coarse one. Two levels cannot show what order they are at, so the whole |rho_f - rho_c| on the coarse
+    centres is the estimate (a third of it at order two): the extrapolated masses are better than that by two orders.
     """
     there = to_coarse(log_density(fine, grid.refine()), grid.periodic)
     correction = log_correction(coarse, there, grid)
-    distance = float(np.abs(_masses(there, grid) - coarse).sum()) / 3.0
+    distance = float(np.abs(_masses(there, grid) - coarse).sum())
     return extrapolate(fine, correction, grid.periodic), distance
 
 
@@ -92,9 +93,9 @@ def three_levels(fine: np.ndarray, middle: np.ndarray, coarse: np.ndarray, grid:
     """Extrapolated masses on the fine grid, and the L1 Richardson estimate of THEIR error; grid is the middle one.
 
     Two extrapolated solutions, from (fine, middle) and (middle, coarse), differ on the middle centres by 15/16 of the
-    coarser one's error where the order is four, so that the finer's is a fifteenth of the difference. The order is not
-    taken on trust: the distances of the plain solutions must fall by four (order two); the credit shrinks with what is
-    missing, down to a third of the distance.
+    coarser one's error where the order is four: the finer's is then a fifteenth of the difference. A sixth is claimed
+    (order 2.8; closed forms showed up to twice a fifteenth), and only where the distances of the plain solutions fall
+    by 2^2: the credit shrinks with what their order is off, to none at half an order (the whole difference counts).
     """
     base = grid.coarsen()
     log_middle = log_density(middle, grid)
@@ -107,10 +108,24 @@ def three_levels(fine: np.ndarray, middle: np.ndarray, coarse: np.ndarray, grid:
     difference = float(np.abs(finer - coarser).sum())
     step_up = float(np.abs(_masses(fine_there, grid) - middle).sum())
     step_low = float(np.abs(_masses(middle_there, base) - coarse).sum())
-    ratio = step_low / step_up if step_up > 1e-13 else 4.0
-    trust = min(1.0, max(0.0, 1.0 - abs(np.log2(max(ratio, 1e-3)) - 2.0)))
-    credit = 3.0 * 5.0**trust
-    return extrapolate(fine, upper, grid.periodic), difference / credit
+    order = np.log2(max(step_low, 1e-300) / max(step_up, 1e-300))
+    trust = min(1.0, max(0.0, 1.0 - 2.0 * abs(order - 2.0)))
+    return extrapolate(fine, upper, grid.periodic), difference / _CREDIT**trust
+
+
+def unresolved(masses: np.ndarray, grid: Grid) -> float:
+    """|Fourier coefficient| of the density at a period of four cells, the largest of the axes.
+
+    By Poisson's summation formula it is the error of sums over the grid with a quarter of the cells an axis: near 0
+    (exp(-pi^2 sigma^2 / (8 h^2)) for a Gaussian) on every grid whose differences mean anything, and of order one where
+    all grids miss the density together, so that comparing them would show nothing.
+    """
+    marginals = masses.reshape(grid.shape)
+    worst = 0.0
+    for axis, n in enumerate(grid.shape):
+        marginal = marginals if grid.dim == 1 else marginals.sum(1 - axis)
+        worst = max(worst, float(abs(np.exp(-2j * np.pi * (n // 4) / n * np.arange(n)) @ marginal)))
+    return worst
 
 
 def _normalised(values: np.ndarray) -> np.ndarray:

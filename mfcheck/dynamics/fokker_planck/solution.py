@@ -85,4 +85,6 @@ class Solution:
             raise InputError(f"quantile levels lie in [0, 1]; they came between {levels.min()} and {levels.max()}")
         # where the distribution function is flat to rounding the quantile is not determined: keep the first face
         rising = np.concatenate([[True], np.diff(np.maximum.accumulate(heights)) > 1e-15])
-        return torch.from_numpy(PchipInterpolator(heights[rising], faces[rising])(np.clip(levels, 0.0, heights[rising][-1])))
+        return torch.from_numpy(
+            PchipInterpolator(heights[rising], faces[rising])(np.clip(levels, 0.0, heights[rising][-1]))
+        )

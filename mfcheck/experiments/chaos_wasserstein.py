@@ -1,0 +1,210 @@
+"""Family C, distances to the limit: how W1 and W2^2 fall with M, and that they do not grow with time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mfcheck.claim import Measurements, Replicates
+from mfcheck.dynamics.fokker_planck import Grid
+from mfcheck.dynamics.gaussian import gaussian
+from mfcheck.dynamics.langevin import Trajectory, simulate
+from mfcheck.experiments.chaos_limits import (
+    BOX,
+    apart,
+    by_replicate,
+    in_batches,
+    limit,
+    limit_of,
+    line_law,
+    model,
+    slices,
+    start,
+    start_law,
+)
+from mfcheck.experiments.fluctuations import expected_w1_factor, fluctuation_covariance, independent_w1
+from mfcheck.statistics.wasserstein import LineLaw, sliced_wasserstein_1, squared_wasserstein_2, wasserstein_1
+
+Settings = Mapping[str, Any]
+Array = NDArray[np.float64]
+
+#: Cells of the grid on which the covariance of the fluctuations is integrated. Only the ratio to independent particles
+#: is taken from it, whose error there is 0.05 % (against 160 cells).
+_FLUCTUATION_CELLS = 80
+_BINS = 64
+
+
+def rates_with_particles(settings: Settings, replicates: Replicates) -> Measurements:
+    """C1: distances of M particles to the limit at `time`, on the line and (sliced) in the plane, for a ladder of M.
+
+    A replicate holds particles_each / M systems of every M. settings: model, plane_model, beta, beta_factor (what
+    the particles' beta is multiplied by, 1 as claimed), start_mean, start_variance, step, time, particles,
+    particles_each, plane_particles, plane_particles_each, directions, density_times.
+    Measures w1, w2_squared [n, ladder], w1_over_theory [n, ladder], sliced_w1, plane_second_moment_ratio
+    [n, plane ladder], histogram [n, T, bins], and the reference's own bars.
+    """
+    return in_batches(lambda part: _on_the_line(settings, part) | _in_the_plane(settings, part), replicates)
+
+
+def growth_with_time(settings: Settings, replicates: Replicates) -> Measurements:
+    """C5: W1 of M particles to the limit at several times, [n, T], over the theory's value at the first of them.
+
+    settings: model, beta, start_mean, start_variance, step, times, particles, systems. Measures w1 [n, T],
+    w1_over_theory [n] (at times[theory_at]) and w1_bar, the reference's own distance to its coarser self.
+    """
+    times, particles = settings["times"], settings["particles"]
+    laws, bar = _line_laws(settings, times)
+    theory = particle_w1(
+        settings["model"],
+        settings["beta"],
+        settings["start_mean"],
+        settings["start_variance"],
+        settings["theory_time"],
+        particles,
+    )
+
+    def measure(part: Replicates) -> dict[str, Array]:
+        theta = _line_run(settings, part, particles, settings["systems"], times).observables["theta"].cpu().numpy()
+        w1 = np.stack([by_replicate(wasserstein_1(x, law), part) for x, law in zip(theta, laws, strict=True)], 1)
+        return {
+            "w1": w1,
+            "w1_over_theory": w1[:, times.index(settings["theory_time"])] / theory,
+            "w1_bar": np.full(len(part), bar[0]),
+        }
+
+    return in_batches(measure, replicates)
+
+
+@lru_cache(maxsize=64)
+def particle_w1(name: str, beta: float, mean: float, variance: float, time: float, particles: int) -> float:
+    """E W1(rho_M, rho) that the theory of fluctuations predicts for interacting particles.
+
+    The exact value for M independent particles times the ratio of the two Gaussian limits.
+    """
+    return _interaction_factor(name, beta, mean, variance, time) * independent_w1(
+        limit(name, beta, mean, variance, (time,)).masses[-1].numpy(), (BOX[1] - BOX[0]) / 256, particles
+    )
+
+
+@lru_cache(maxsize=8)
+def _interaction_factor(name: str, beta: float, mean: float, variance: float, time: float) -> float:
+    grid = Grid([BOX], [_FLUCTUATION_CELLS])
+    masses, covariance = fluctuation_covariance(
+        model(name), gaussian(mean, variance), grid, beta=beta, time=time, step=0.05
+    )
+    interacting, independent = expected_w1_factor(masses, covariance, grid.spacing[0])
+    return interacting / independent
+
+
+def _on_the_line(settings: Settings, part: Replicates) -> dict[str, Array]:
+    ladder, shown = settings["particles"], settings["density_times"]
+    laws, bar = _line_laws(settings, shown)
+    w1, w2, theory = [], [], []
+    histogram = np.empty(0)
+    for particles in ladder:
+        last = particles == ladder[-1]
+        block = settings["particles_each"] // particles
+        run = _line_run(settings, part, particles, block, shown if last else shown[-1:])
+        theta = run.observables["theta"].cpu().numpy()
+        w1.append(by_replicate(wasserstein_1(theta[-1], laws[-1]), part))
+        w2.append(by_replicate(squared_wasserstein_2(theta[-1], laws[-1]), part))
+        theory.append(
+            particle_w1(
+                settings["model"],
+                settings["beta"],
+                settings["start_mean"],
+                settings["start_variance"],
+                shown[-1],
+                particles,
+            )
+        )
+        if last:
+            histogram = np.stack([_histograms(x, len(part)) for x in theta], 1)
+    return {
+        "w1": np.stack(w1, 1),
+        "w2_squared": np.stack(w2, 1),
+        "w1_over_theory": np.stack(w1, 1) / np.array(theory),
+        "histogram": histogram,
+        "w1_bar": np.full(len(part), bar[0]),
+        "w2_bar": np.full(len(part), bar[1]),
+    }
+
+
+def _in_the_plane(settings: Settings, part: Replicates) -> dict[str, Array]:
+    time, step = settings["density_times"][-1], settings["step"]
+    law = start_law(settings, 2)
+    where = (settings["plane_model"], settings["beta"], settings["start_mean"], settings["start_variance"], (time,))
+    laws, bar, second_moment = _plane_laws(where, settings["directions"])
+    sliced, moment = [], []
+    for particles in settings["plane_particles"]:
+        block = settings["plane_particles_each"] // particles
+        theta = simulate(
+            model(settings["plane_model"]),
+            start(law, part, "plane", block, particles),
+            beta=settings["beta"] * settings["beta_factor"],
+            step=step,
+            steps=round(time / step),
+            scheme="heun",
+            seed=part.stream.child("plane", particles),
+            first_replicate=part.start * block,
+        ).final
+        moment.append(by_replicate(theta.square().sum(-1).mean(-1), part) / second_moment)
+        sliced.append(by_replicate(sliced_wasserstein_1(theta.cpu().numpy(), laws), part))
+    return {
+        "sliced_w1": np.stack(sliced, 1),
+        "plane_second_moment_ratio": np.stack(moment, 1),
+        "sliced_w1_bar": np.full(len(part), bar),
+    }
+
+
+def _line_run(settings: Settings, part: Replicates, particles: int, block: int, times: tuple[float, ...]) -> Trajectory:
+    """Heun's scheme (weak order 2) on the line, `theta` [T, systems, M] recorded at times."""
+    step = settings["step"]
+    marks = [round(time / step) for time in times]
+    return simulate(
+        model(settings["model"]),
+        start(start_law(settings), part, "line", block, particles),
+        beta=settings["beta"] * settings.get("beta_factor", 1.0),
+        step=step,
+        steps=marks[-1],
+        scheme="heun",
+        seed=part.stream.child("line", particles),
+        observables={"theta": lambda theta: theta[..., 0]},
+        record=marks,
+        first_replicate=part.start * block,
+    )
+
+
+def _line_laws(settings: Settings, times: tuple[float, ...]) -> tuple[list[LineLaw], tuple[float, float]]:
+    """The limit at each time, and (W1, W2) at the last between it and the same on half the cells: its error bar."""
+    solution, coarser = limit_of(settings, times), limit_of(settings, times, cells=128)
+    return [line_law(solution, k) for k in range(len(times))], apart(line_law(solution), line_law(coarser))
+
+
+@lru_cache(maxsize=4)
+def _plane_laws(
+    where: tuple[str, float, float, float, tuple[float, ...]], directions: int
+) -> tuple[dict[float, LineLaw], float, float]:
+    """Projections of the plane's limit, their mean W1 to the same on half the cells, and E |theta|^2."""
+    solution, coarser = limit(*where, cells=96, p=2), limit(*where, cells=48, p=2)
+    fine, rough = slices(solution, directions), slices(coarser, directions)
+    bar = float(np.mean([apart(fine[angle], rough[angle])[0] for angle in fine]))
+    measure = solution.measure(-1)
+    return fine, bar, float(measure.integrate(lambda points: points.square().sum(-1)))
+
+
+def _histograms(x: Array, count: int) -> Array:
+    """The density of particles in _BINS bins of the box, one histogram a replicate: [count, bins]."""
+    cells = np.clip(((x - BOX[0]) / (BOX[1] - BOX[0]) * _BINS).astype(np.intp), 0, _BINS - 1).reshape(count, -1)
+    counts = np.stack([np.bincount(row, minlength=_BINS) for row in cells])
+    return counts * (_BINS / (BOX[1] - BOX[0]) / cells.shape[1])
+
+
+def bin_centres() -> Array:
+    """The middles of the histogram's bins."""
+    h = (BOX[1] - BOX[0]) / _BINS
+    return BOX[0] + h * (np.arange(_BINS) + 0.5)
