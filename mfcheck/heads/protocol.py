@@ -174,7 +174,9 @@ def inner_products(seen: Float[Tensor, "*batch d"], tokens: Float[Tensor, "*batc
     """
     places = tokens.movedim(-2, 0)
     if tokens.shape[-1] == 1:
-        return (places * seen)[..., 0].movedim(0, -1)
+        # batch axes are counted from the right: a sequence without some of the queries' axes gets them behind n
+        missing = (1,) * max(0, seen.ndim + 1 - tokens.ndim)
+        return (places.reshape(len(places), *missing, *places.shape[1:]) * seen)[..., 0].movedim(0, -1)
     return torch.einsum("n...d,...d->n...", places, seen).movedim(0, -1)
 
 
