@@ -44,7 +44,7 @@ class _Problem:
     def dynamics(self, grids: tuple[Grid, ...]) -> Dynamics:
         layout = Layout(grids)
         # truncation of each exponential: hundreds of them stay far below the tolerance, each far above rounding
-        accuracy = max(1e-5 * self.tolerance, 1e-13)
+        accuracy = max(1e-4 * self.tolerance, 1e-13)
         return Dynamics(landscape(self.risk, layout, self.device), layout, self.beta, accuracy)
 
     @property
@@ -147,7 +147,7 @@ def _search(problem: _Problem, grid: Grid) -> tuple[_Attempt, _Mesh | None]:
         cells = tuple(4 * max(FEWEST_CELLS, ceil(count * side / max(sides) / 4.0 - 1e-9)) for side in sides)
         levels = _levels(replace(grid, cells=cells))
         if mesh is None and not problem.linear:
-            # the long steps that choose the mesh show whether this grid is fine enough: their error cancels in differences
+            # the long steps that choose the mesh also show whether this grid is fine enough
             mesh, attempt = _choose_steps(problem, levels, 0.5 * _TIME * problem.tolerance)
             reached = SAFETY * attempt.space.max()
         if mesh is None or reached <= target or count > FIRST_CELLS[grid.dim]:
@@ -234,8 +234,6 @@ def _march(problem: _Problem, levels: tuple[Grid, ...], mesh: _Mesh | None) -> _
         # interactions were seen to reach a fifth of it, so a quarter is claimed, and the largest over the times for
         # each of them (two runs may cross at one time by chance)
         time[:] = max(float(np.abs(a - b).sum()) for a, b in zip(by_level[0], mesh.doubled, strict=True)) / 4.0
-    for m in masses:
-        _check_boundary(m, levels[-1], problem.tolerance)
     return _Attempt(levels[-1], masses, space, time, sum(chain.rounding for chain in chains))
 
 
@@ -273,6 +271,9 @@ def _check_boundary(m: np.ndarray, grid: Grid, tolerance: float) -> None:
 
 def _solution(problem: _Problem, attempt: _Attempt, mesh: _Mesh | None, times: Sequence[float]) -> Solution:
     masses, boundary = np.stack(attempt.masses), attempt.boundary()
+    # only now: on the coarse grids of a search masses may spread to the sides that are not there on a fine one
+    for m in attempt.masses:
+        _check_boundary(m, attempt.grid, problem.tolerance)
     still = np.cumsum(problem.intervals) == 0.0
     if still.any():
         masses[still] = problem.start((attempt.grid,))[0]
