@@ -153,7 +153,7 @@ def test_a_replicate_alone_is_its_row_of_the_batch_bit_by_bit(
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(langevin_module, "TILE", 1024)  # several groups of replicates, several tiles of the 3000
+    monkeypatch.setattr(langevin_module, "TILE", 4096)  # several groups of replicates, several tiles of the 3000
     initial = start(replicates, particles, 1, dtype=dtype)
     settings = {"beta": 0.4, "step": 0.05, "steps": 3, "scheme": scheme, "seed": stream(0, "batch")}
     batch = simulate(risk, initial, **settings).final
@@ -270,7 +270,7 @@ def test_recorded_observables_are_those_of_the_kept_path(scheme: str) -> None:
 def test_tiles_of_particles_change_no_number(
     particles: int, p: int, scheme: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(langevin_module, "TILE", 1024)
+    monkeypatch.setattr(langevin_module, "TILE", 4096)
     initial = start(1, particles, p, dtype=dtype)
     risk = risks.double_well()
     settings = {"beta": 0.4, "step": 0.05, "steps": 3, "scheme": scheme, "seed": stream(0, "tiles")}
