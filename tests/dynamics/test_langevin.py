@@ -106,7 +106,7 @@ def test_the_noise_that_a_run_adds_is_its_path_s(
 ) -> None:
     # tiles, groups and whole replicates read the path in different ways; increments() is yet another
     monkeypatch.setattr(langevin_module, "TILE", 4096)
-    path = BrownianPath(stream(0, "path", shape), 0.5, shape)
+    path = BrownianPath(stream(0, "path", *shape), 0.5, shape)
     flat = risks.FeatureRisk("flat", potential=lambda x: x.sum(-1), potential_gradient=torch.zeros_like)
     expected = path.increments(0, 3, replicates=replicates).sum(1)
     for drift in (flat, Drift(nothing)):
