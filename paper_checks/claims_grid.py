@@ -177,10 +177,13 @@ P6 = Claim(
         ),
         Control("alpha taken as a", {"alpha": "curvature"}, refutes=("rate / (2 alpha beta)", "largest KL / bound")),
     ),
-    record=lambda m: {
-        name: m[name][0]
-        for name in ("rate", "predicted", "time", "entropy", "quartic_time", "quartic_entropy", "quartic_bound")
-    },
+    record=lambda m: (
+        {
+            name: m[name][0]
+            for name in ("rate", "predicted", "time", "entropy", "quartic_time", "quartic_entropy", "quartic_bound")
+        }
+        | {"quartic_betas": _P6_SETTINGS["quartic_betas"]}
+    ),
 )
 
 

@@ -21,7 +21,7 @@ def transition(settings: Mapping[str, Any], replicates: Replicates) -> Measureme
     until the bracket is `width` wide. settings: kappa (in the dynamics), cells, time, step, small_mean, beta_low,
     beta_high, width, betas (where the stationary mean is measured), claimed_kappa (of the self-consistency roots).
     Returns low, high [1] of the bracket, means and roots [1, betas], tried [1, n, 2] (beta, growth over the second half
-    of the time), and the self-consistency curve curve_beta, curve_mean [1, 60] for the figure.
+    of the time), and the self-consistency curve curve_beta, curve_mean [1, 200] for the figure.
     """
     low, high = settings["beta_low"], settings["beta_high"]
     tried = []
@@ -30,7 +30,7 @@ def transition(settings: Mapping[str, Any], replicates: Replicates) -> Measureme
         half, end = magnetisation(settings, middle, settings["small_mean"], (0.5 * settings["time"], settings["time"]))
         tried.append((middle, end / half))
         low, high = (middle, high) if end > half else (low, middle)
-    curve = np.linspace(min(settings["betas"]), max(settings["betas"]), 60)
+    curve = np.linspace(min(settings["betas"]), max(settings["betas"]), 200)
     means = [magnetisation(settings, beta, 0.3, (settings["time"],))[0] for beta in settings["betas"]]
 
     def root(beta: float) -> float:
