@@ -46,31 +46,25 @@ def interval(criterion: CriterionOutcome) -> str:
 
 
 def summary_table(outcomes: Sequence[Outcome]) -> Table:
-    """A rich table: a row a criterion, with the claim's controls counted beside its verdict."""
+    """A rich table: a row a claim with its verdict and its controls, and under it a row for each of its criteria."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("id", no_wrap=True)
-    table.add_column("claim", ratio=3)
-    table.add_column("criterion: prediction", ratio=2)
-    table.add_column("measured", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("controls", no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("s", justify="right")
+    table.add_column("claim, and what it predicts", ratio=1)
+    for name in ("prediction", "measured", "verdict", "controls"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
     controls = controls_by_claim(outcomes)
-    for outcome in (o for o in outcomes if o.control is None):
+    for outcome in sorted((o for o in outcomes if o.control is None), key=_catalogue_order):
         refuted, tried = controls.get(outcome.claim, (0, 0))
-        for row, criterion in enumerate(outcome.criteria):
-            first = row == 0
-            table.add_row(
-                outcome.claim if first else "",
-                outcome.statement if first else "",
-                f"{criterion.name}: {criterion.region}",
-                interval(criterion),
-                Text(criterion.verdict.value, style=STYLES[criterion.verdict]),
-                (f"{refuted}/{tried} refuted" if tried else "not run") if first else "",
-                f"{outcome.n:,}" if first else "",
-                f"{outcome.seconds:.1f}" if first else "",
-            )
+        told = f"{refuted}/{tried} refuted" if tried else "not run"
+        verdict = Text(outcome.verdict.value, style=f"bold {STYLES[outcome.verdict]}")
+        table.add_row(
+            outcome.claim, outcome.statement, "", "", verdict, told, f"{outcome.n:,}", f"{outcome.seconds:.1f}"
+        )
+        for c in outcome.criteria:
+            shown = Text(c.verdict.value, style=STYLES[c.verdict])
+            table.add_row("", Text(f"  {c.name}", style="dim"), str(c.region), interval(c), shown)
     return table
 
 

@@ -140,8 +140,14 @@ def _code(declared_in: tuple[str, ...]) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that produce numbers."""
+    return dict(_versions())
+
+
+@functools.lru_cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    # reading a package's metadata takes longer than a small claim
     packages = ("mfcheck", "numpy", "scipy", "torch")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return ("python", platform.python_version()), *((name, version(name)) for name in packages)
 
 
 def _measure(claim: Claim, settings: Mapping[str, Any], bought: Replicates) -> Measurements:

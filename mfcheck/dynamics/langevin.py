@@ -22,7 +22,7 @@ __all__ = ["SCALINGS", "SCHEMES", "BrownianPath", "Drift", "Trajectory", "simula
 
 SCHEMES = ("euler_maruyama", "heun", "leimkuhler_matthews")
 SCALINGS = ("mean_field", "raw")
-TILE = 65536  # numbers worked on at a time: 256 kB of float32. Less pays for calls, more leaves the cache
+TILE = 1 << 19  # bytes of state worked on at a time. Less pays for calls, more leaves the cache with every operation
 LOOK_EVERY = 100  # steps between two looks for infinities: a look costs about a step's addition
 
 Observable = Callable[[Tensor], Tensor]
@@ -177,9 +177,10 @@ def _groups(
     """The state cut into replicates that stay in cache together, and each into particles where they are independent."""
     replicates, particles, dimension = theta.shape
     on_cpu = theta.device.type == "cpu"
+    tile = TILE // theta.element_size()
     together = replicates
     if force.rowwise and on_cpu:
-        room = FEATURES_AT_ONCE // force.width if force.width > dimension else TILE // dimension
+        room = FEATURES_AT_ONCE // force.width if force.width > dimension else tile // dimension
         together = max(1, min(replicates, room // particles))
     groups = []
     for start in range(0, replicates, together):
@@ -188,15 +189,15 @@ def _groups(
         if path is not None:
             reader = NoiseReader(path, first + start, len(part), theta.dtype, theta.device)
         tiles = [part]
-        if force.local and on_cpu and part.numel() > TILE:
-            tiles = list(part.split(_tile_size(particles, dimension), 1))
+        if force.local and on_cpu and part.numel() > tile:
+            tiles = list(part.split(_tile_size(particles, dimension, tile), 1))
         groups.append(_Group(part, tiles, stepper, reader))
     return groups
 
 
-def _tile_size(particles: int, dimension: int) -> int:
-    """Particles a tile: equal tiles of about TILE numbers (a small rest costs as many calls), a multiple of 16."""
-    count = -(-particles * dimension // TILE)
+def _tile_size(particles: int, dimension: int, tile: int) -> int:
+    """Particles a tile: equal tiles of about `tile` numbers (a small rest costs as many calls), a multiple of 16."""
+    count = -(-particles * dimension // tile)
     return -(-particles // (count * GROUP)) * GROUP
 
 

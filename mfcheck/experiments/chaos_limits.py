@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def _generator(replicates: Replicates, name: str, particles: int, replicate: int
 def in_batches(measure: Callable[[Replicates], Measurements], replicates: Replicates) -> dict[str, NDArray[Any]]:
     """The measurements of all replicates, TOGETHER at a time: the noise belongs to replicates, so nothing changes."""
     edges = [*range(replicates.start, replicates.stop, TOGETHER), replicates.stop]
-    parts = (Replicates(replicates.stream, a, b, replicates.device) for a, b in zip(edges[:-1], edges[1:], strict=True))
+    parts = (Replicates(replicates.stream, a, b, replicates.device) for a, b in pairwise(edges))
     return concatenate(measure(part) for part in parts)
 
 
@@ -172,7 +173,7 @@ def apart(law: LineLaw, other: LineLaw, levels: int = 20_000) -> tuple[float, fl
 
 @dataclass(frozen=True)
 class LimitDrift:
-    """The drift of one particle in the limit's field, for the PDE-driven process: field [T, K] at every time k * step."""
+    """The drift in the limit's field, for the PDE-driven process: fields [T, K], one at every time k * step."""
 
     risk: FeatureRisk
     fields: Float[Tensor, "T K"]

@@ -44,10 +44,10 @@ def stationary_moments(settings: Settings, replicates: Replicates) -> Measuremen
 def _moments(settings: Settings, part: Replicates, particles: int) -> dict[str, Array]:
     a, kappa, beta = settings["a"], settings["kappa"], settings["beta"]
     interacting, limit = linear_attraction(a, kappa), quadratic(a + kappa)
-    initial = start(gaussian(0.0, beta / (a + kappa)), part, "linear", settings["particles_each"] // particles, particles)
-    path = BrownianPath(
-        part.stream.child(particles), settings["step"], (particles, 1), shared=settings["shared_noise"]
+    initial = start(
+        gaussian(0.0, beta / (a + kappa)), part, "linear", settings["particles_each"] // particles, particles
     )
+    path = BrownianPath(part.stream.child(particles), settings["step"], (particles, 1), shared=settings["shared_noise"])
     steps = round(settings["time"] / settings["step"])
     scheme = "leimkuhler_matthews"
     theta = _run(interacting if settings["interaction"] else limit, initial, part, path, beta, steps, scheme)

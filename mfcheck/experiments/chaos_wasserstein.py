@@ -42,10 +42,11 @@ def rates_with_particles(settings: Settings, replicates: Replicates) -> Measurem
     """C1: distances of M particles to the limit at `time`, on the line and (sliced) in the plane, for a ladder of M.
 
     A replicate holds particles_each / M systems of every M. settings: model, plane_model, beta, beta_factor (what
-    the particles' beta is multiplied by, 1 as claimed), start_mean, start_variance, step, time, particles,
+    the particles' beta is multiplied by, 1 as claimed), start_mean, start_variance, step, particles,
     particles_each, plane_particles, plane_particles_each, directions, density_times.
     Measures w1, w2_squared [n, ladder], w1_over_theory [n, ladder], sliced_w1, plane_second_moment_ratio
-    [n, plane ladder], histogram [n, T, bins], and the reference's own bars.
+    [n, plane ladder], histogram [n, T, bins] of the particles and density [n, T, cells] of the limit at density_times
+    (the last of them is when distances are taken), and the reference's own bars w1_bar, w2_bar, sliced_w1_bar [n].
     """
     return in_batches(lambda part: _on_the_line(settings, part) | _in_the_plane(settings, part), replicates)
 
@@ -124,11 +125,14 @@ def _on_the_line(settings: Settings, part: Replicates) -> dict[str, Array]:
         )
         if last:
             histogram = np.stack([_histograms(x, len(part)) for x in theta], 1)
+    solution = limit_of(settings, shown)
+    density = solution.masses.cpu().numpy() / solution.grid.cell_volume
     return {
         "w1": np.stack(w1, 1),
         "w2_squared": np.stack(w2, 1),
         "w1_over_theory": np.stack(w1, 1) / np.array(theory),
         "histogram": histogram,
+        "density": np.broadcast_to(density, (len(part), *density.shape)),
         "w1_bar": np.full(len(part), bar[0]),
         "w2_bar": np.full(len(part), bar[1]),
     }
@@ -201,10 +205,4 @@ def _histograms(x: Array, count: int) -> Array:
     """The density of particles in _BINS bins of the box, one histogram a replicate: [count, bins]."""
     cells = np.clip(((x - BOX[0]) / (BOX[1] - BOX[0]) * _BINS).astype(np.intp), 0, _BINS - 1).reshape(count, -1)
     counts = np.stack([np.bincount(row, minlength=_BINS) for row in cells])
-    return counts * (_BINS / (BOX[1] - BOX[0]) / cells.shape[1])
-
-
-def bin_centres() -> Array:
-    """The middles of the histogram's bins."""
-    h = (BOX[1] - BOX[0]) / _BINS
-    return BOX[0] + h * (np.arange(_BINS) + 0.5)
+    return np.asarray(counts * (_BINS / (BOX[1] - BOX[0]) / cells.shape[1]), dtype=np.float64)

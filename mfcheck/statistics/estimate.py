@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from mfcheck.errors import InputError
-from mfcheck.statistics.interval import interval, tail
+from mfcheck.statistics.interval import interval, student, tail
 
 Array = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ def largest_deviation(
         )
     if (problem := _not_finite(np.stack([size, error]))) is not None:
         return _undecided(level, n, problem, details)
-    half = stats.t.isf(tail(level) / len(size), n - 1) * error
+    half = student(tail(level) / len(size), n) * error
     lower, upper = max(0.0, float((size - half).max())), float((size + half).max())
     return Estimate(float(size.max()), lower, upper, level, n, reference_error, details=details)
 
@@ -213,8 +213,8 @@ def order(
         # never drop such a rung as if it were below its floor
         return _undecided(level, n, problem, {"x": scale.tolist()})
     bars = np.broadcast_to(np.asarray(reference_errors, dtype=np.float64), scale.shape)
-    means, spread = values.mean(0), stats.sem(values, axis=0)
-    quantile = stats.t.isf(tail(level), n - 1)
+    means, spread = values.mean(0), values.std(0, ddof=1) / math.sqrt(n)
+    quantile = student(tail(level), n)
     above = means - quantile * spread > 2 * bars
     details: dict[str, Any] = {
         "x": scale.tolist(),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from mfcheck.errors import InputError
 
@@ -23,7 +23,7 @@ def interval(point: float, influence: NDArray[np.float64], level: float, curvatu
     n = len(influence)
     variance = float(influence.var(ddof=1))
     error = math.sqrt(variance / n)
-    quantile = float(stats.t.isf(tail(level), n - 1))
+    quantile = student(tail(level), n)
     below = above = quantile
     if error > 0:
         lean = (float((influence**3).mean()) + 1.5 * curvature) / variance**1.5 / math.sqrt(n)
@@ -36,6 +36,11 @@ def interval(point: float, influence: NDArray[np.float64], level: float, curvatu
 def _hall(quantile: float, lean: float) -> float:
     """Where Student's ratio has the quantile, for samples of skewness lean * sqrt(n): the inverse of Hall's map."""
     return float(np.cbrt(1 + lean * quantile - lean**2 / 6) - 1) * 3 / lean
+
+
+def student(probability: float, n: int) -> float:
+    """The value that Student's ratio of n samples exceeds with this probability (scipy.stats.t.isf's own core)."""
+    return -float(special.stdtrit(n - 1, probability))
 
 
 def tail(level: float) -> float:

@@ -176,12 +176,18 @@ def projected(
         h = (b - a) / n
         centres.append(component * (a + h * (np.arange(n) + 0.5)))
         widths.append(abs(component) * h)
-    edges = np.linspace(lo, hi, cells + 1)
-    at_edges = np.empty(cells + 1)
     place = (centres[0][:, None] + centres[1][None, :]).ravel()
-    for k, edge in enumerate(edges):
-        at_edges[k] = weights.ravel() @ _trapezium_cdf(edge - place, widths[0], widths[1])
-    return LineLaw(lo, hi, np.maximum(np.diff(at_edges), 0.0) / (at_edges[-1] - at_edges[0]))
+    interval = (hi - lo) / cells
+    reach = 0.5 * sum(widths)
+    first = np.floor((place - reach - lo) / interval).astype(np.intp)
+    total = np.zeros(cells)
+    for offset in range(int(2 * reach / interval) + 2):  # a trapezium meets no more intervals than this
+        index = np.clip(first + offset, 0, cells - 1)
+        left = lo + interval * index - place
+        share = _trapezium_cdf(left + interval, *widths) - _trapezium_cdf(left, *widths)
+        inside = first + offset == index
+        total += np.bincount(index[inside], (weights.ravel() * share)[inside], minlength=cells)
+    return LineLaw(lo, hi, total / total.sum())
 
 
 def sliced_wasserstein_1(particles: ArrayLike, laws: dict[float, LineLaw]) -> Array:
@@ -195,10 +201,10 @@ def sliced_wasserstein_1(particles: ArrayLike, laws: dict[float, LineLaw]) -> Ar
             "a sliced distance takes particles [..., M, 2] and at least one direction; "
             f"particles came as {theta.shape}, with {len(laws)} directions"
         )
-    distances = [
-        wasserstein_1(theta[..., 0] * np.cos(angle) + theta[..., 1] * np.sin(angle), law) for angle, law in laws.items()
-    ]
-    return np.mean(distances, axis=0)
+    total = np.zeros(theta.shape[:-2])
+    for angle, law in laws.items():
+        total += wasserstein_1(theta[..., 0] * np.cos(angle) + theta[..., 1] * np.sin(angle), law)
+    return total / len(laws)
 
 
 def _trapezium_cdf(x: Array, a: float, b: float) -> Array:

@@ -144,7 +144,7 @@ def test_sentences():
         propagate(q, masses(grid), 1.0, "pade")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="a time is finite"):
         propagate(q, masses(grid), -1.0)
-    with pytest.raises(InputError, match="millions|products"):
+    with pytest.raises(InputError, match="products"):
         propagate(q, masses(grid), 1e8, "uniformisation")
     with pytest.raises(InputError, match="off-diagonal rates >= 0"):
         propagate(generator(10 * bumpy(grid), grid, 0.01, "centred"), masses(grid), 1.0, "uniformisation")

@@ -99,6 +99,22 @@ def test_the_injected_variance_is_2_beta_eta_steps(scaling: str) -> None:
     assert low < float(final.double().square().mean()) / (2 * 0.3 * 0.1 * 20) < high
 
 
+@pytest.mark.parametrize("replicates", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (40, 3), (5001, 1), (1667, 3)])
+def test_the_noise_that_a_run_adds_is_its_path_s(
+    shape: tuple[int, int], replicates: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # tiles, groups and whole replicates read the path in different ways; increments() is yet another
+    monkeypatch.setattr(langevin_module, "TILE", 4096)
+    path = BrownianPath(stream(0, "path", *shape), 0.5, shape)
+    flat = risks.FeatureRisk("flat", potential=lambda x: x.sum(-1), potential_gradient=torch.zeros_like)
+    expected = path.increments(0, 3, replicates=replicates).sum(1)
+    for drift in (flat, Drift(nothing)):
+        zero = torch.zeros(replicates, *shape, dtype=torch.float64)
+        final = simulate(drift, zero, beta=0.5, step=0.5, steps=3, noise=path).final
+        assert float((final - expected).abs().max()) <= rounding(expected, 3)
+
+
 def test_step_k_uses_beta_k() -> None:
     path = BrownianPath(stream(0, "schedule"), 0.1, (5, 1))
     schedule = linear(0.5, 0.0, 6)
@@ -153,7 +169,7 @@ def test_a_replicate_alone_is_its_row_of_the_batch_bit_by_bit(
     dtype: torch.dtype,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(langevin_module, "TILE", 1024)  # several groups of replicates, several tiles of the 3000
+    monkeypatch.setattr(langevin_module, "TILE", 4096)  # several groups of replicates, several tiles of the 3000
     initial = start(replicates, particles, 1, dtype=dtype)
     settings = {"beta": 0.4, "step": 0.05, "steps": 3, "scheme": scheme, "seed": stream(0, "batch")}
     batch = simulate(risk, initial, **settings).final
@@ -270,7 +286,7 @@ def test_recorded_observables_are_those_of_the_kept_path(scheme: str) -> None:
 def test_tiles_of_particles_change_no_number(
     particles: int, p: int, scheme: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(langevin_module, "TILE", 1024)
+    monkeypatch.setattr(langevin_module, "TILE", 4096)
     initial = start(1, particles, p, dtype=dtype)
     risk = risks.double_well()
     settings = {"beta": 0.4, "step": 0.05, "steps": 3, "scheme": scheme, "seed": stream(0, "tiles")}

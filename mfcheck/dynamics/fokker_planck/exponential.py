@@ -246,8 +246,8 @@ def evolve(
     """exp(tQ) m for Scharfetter-Gummel rates of a potential [cells], and a bound or measure of its L1 error.
 
     Both ways are accurate in the norm |m / sqrt(pi)|_2, in which Q is symmetric; in L1 (at most that norm) their error
-    is eps |m / sqrt(pi)|_2, harmless unless the start lies far out in the tail of the Gibbs density pi: there it can be of
-    order one with the mass still right to rounding. That is checked first. Where it fails, the tridiagonal way takes
+    is eps |m / sqrt(pi)|_2, harmless unless the start lies far out in the tail of the Gibbs density pi: there it can be
+    of order one with the mass still right to rounding. That is checked first. Where it fails, the tridiagonal way takes
     pieces, doubled until two answers agree; Chebyshev waits until uniformisation has brought the masses in.
     """
     layout = rates.layout
