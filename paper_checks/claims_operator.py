@@ -127,6 +127,12 @@ V2 = Claim(
         Control(
             "M = 2 with a skewed rho",
             {"particles": 2, "value_law": "squared exponential"},
+            # its skewness, near 6, is a mean of third powers with so heavy a tail that no sample pins it down
+            refutes=("Kolmogorov distance: largest of the inputs",),
+        ),
+        Control(
+            "M = 2 with exponential values",
+            {"particles": 2, "value_law": "exponential"},
             refutes=("skewness: largest of the inputs", "Kolmogorov distance: largest of the inputs"),
         ),
     ),

@@ -50,8 +50,12 @@ def _normal(source: Stream, count: int) -> Tensor:
     return torch.randn(count, generator=source.torch()).mul_(SD_V).add_(MEAN_V)
 
 
+def _exponential(source: Stream, count: int) -> Tensor:
+    return torch.empty(count).exponential_(generator=source.torch())
+
+
 def _squared_exponential(source: Stream, count: int) -> Tensor:
-    return torch.empty(count).exponential_(generator=source.torch()).square_().mul_(0.5)
+    return _exponential(source, count).square_().mul_(0.5)
 
 
 def _student(source: Stream, count: int) -> Tensor:
@@ -61,6 +65,8 @@ def _student(source: Stream, count: int) -> Tensor:
 
 VALUE_LAWS = {
     "normal": ValueLaw(_normal, rule_on_the_line([MEAN_V - SD_V, MEAN_V + SD_V], [0.5, 0.5])),
+    # Exp(1) has mean and variance 1
+    "exponential": ValueLaw(_exponential, rule_on_the_line([0.0, 2.0], [0.5, 0.5])),
     # Exp(1)^2 / 2 has mean 1 and variance E X^4 / 4 - 1 = 5
     "squared exponential": ValueLaw(
         _squared_exponential, rule_on_the_line([1 - math.sqrt(5), 1 + math.sqrt(5)], [0.5, 0.5])

@@ -58,7 +58,7 @@ def test_errors_of_the_ladder_are_those_of_plain_averages() -> None:
         assert measured["median"][0, rung] == pytest.approx(math.sqrt(square.median() / variance), rel=1e-12)
 
 
-@pytest.mark.parametrize("law", ["normal", "squared exponential"])
+@pytest.mark.parametrize("law", ["normal", "exponential", "squared exponential"])
 def test_the_rule_of_a_value_law_has_the_moments_of_its_draws(law: str) -> None:
     draws = operator.VALUE_LAWS[law].draw(stream(2, law), 2**18).double().numpy()
     rule = operator.VALUE_LAWS[law].rule
