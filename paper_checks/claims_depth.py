@@ -148,4 +148,4 @@ T4 = Claim(
     },
 )
 
-CLAIMS = (T1, T2, T4)
+CLAIMS = (T1, T2, T3, T4)
