@@ -36,9 +36,9 @@ def growth_over_bound(
     rho = Measure.uniform(torch.cat([logits.reshape(-1), value.reshape(-1)])[None])
     ends = [residual_flow(head, rho, x, depth_step=1 / layers, layers=layers)[0].numpy() for x in (left, right)]
     growth = 0.5 * np.log(squared_wasserstein_2(*ends) / squared_wasserstein_2(left.numpy(), right.numpy()))
-    norms = [float(torch.linalg.matrix_norm(matrix, 2)) for matrix in (logits, value)]
+    logit_norm, value_norm = (float(torch.linalg.matrix_norm(matrix, 2)) for matrix in (logits, value))
     radius = max(float(x.norm(dim=-1).max()) for x in (left, right))
-    return float(growth), stability_exponent(*norms, radius)
+    return float(growth), stability_exponent(logit_norm, value_norm, radius)
 
 
 def stability(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
