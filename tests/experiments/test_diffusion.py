@@ -23,7 +23,7 @@ FEW = {
     "D2": {"particles": 50},
     "D3": {"systems": 40},
     "D5": {"chains": 50},
-    "D6": {"paths": 16, "inverse_steps": (8, 16), "inverse_reference": 32},
+    "D6": {"paths": 16, "anchor_paths": 20, "inverse_steps": (8, 16), "inverse_reference": 32},
     "D8": {"chains": 30, "annealed": 10, "steps": 20},
 }
 
