@@ -32,7 +32,7 @@ def _energy(axes: Axes, outcome: Outcome, control: Outcome) -> None:
     axes.axhline(0.0, color=BLACK, lw=0.5)
     axes.set_xlabel("time s")
     axes.set_ylabel("change since s = 0")
-    axes.legend(loc="center right")
+    axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.62))
     caption(axes, outcome)
 
 

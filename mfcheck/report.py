@@ -126,7 +126,7 @@ def _cell(text: str) -> str:
 
 
 def main(readme: Path, outcomes: Path) -> None:
-    """Writes the claims table into a README from a folder of outcomes: `python -m mfcheck.report README.md outcomes`."""
+    """`python -m mfcheck.report README.md outcomes`: writes the claims table from a folder of outcomes."""
     update_readme(readme, read_outcomes(outcomes / "outcomes.jsonl"))
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mfcheck.claim import Claim, Control, Criterion, Measurements
+from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.experiments import diffusion, time_stepping
+from mfcheck.replicates import Measurements
 from mfcheck.statistics.estimate import (
     Estimate,
     exact,

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from mfcheck.claim import Claim, Control, Criterion, Measurements
+from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.experiments import grid, grid_bifurcation, grid_entropy, grid_reference
+from mfcheck.replicates import Measurements
 from mfcheck.statistics.estimate import Estimate, deterministic_order, exact
 from mfcheck.statistics.verdict import Region
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.langevin import BrownianPath, Drift, simulate
 from mfcheck.experiments.chaos_limits import LimitDrift, by_replicate, in_batches, model, start, start_law
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import linear_attraction, quadratic
 
 Settings = Mapping[str, Any]

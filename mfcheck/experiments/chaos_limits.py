@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy.interpolate import RectBivariateSpline
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates, concatenate
 from mfcheck.dynamics.fokker_planck import Grid, Solution, solve_fokker_planck
 from mfcheck.dynamics.gaussian import Gaussian, gaussian
 from mfcheck.dynamics.langevin import Drift
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Measurements, Replicates, concatenate
 from mfcheck.risks import attraction, desai_zwanzig, double_well
 from mfcheck.statistics.wasserstein import LineLaw, projected
 

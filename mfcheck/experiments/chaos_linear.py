@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.gaussian import gaussian
 from mfcheck.dynamics.langevin import BrownianPath, simulate
 from mfcheck.experiments.chaos_limits import by_replicate, in_batches, start
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import linear_attraction, quadratic
 from mfcheck.statistics.seeds import Stream
 

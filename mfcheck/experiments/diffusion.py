@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics import schedules
 from mfcheck.dynamics.brownian import BrownianPath
 from mfcheck.dynamics.langevin import simulate
 from mfcheck.dynamics.schedules import Schedule
 from mfcheck.experiments.batches import in_batches
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import quadratic
 from mfcheck.statistics.seeds import Stream
 

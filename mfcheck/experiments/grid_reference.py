@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.fokker_planck import Grid, Solution, solve_fokker_planck
 from mfcheck.dynamics.gaussian import gaussian
 from mfcheck.experiments.closed_forms import (
@@ -21,6 +20,7 @@ from mfcheck.experiments.closed_forms import (
     ornstein_uhlenbeck_case,
     rotated,
 )
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import Stream
 
 #: The classes of problems, in the order of the numbers that `bar_coverage` returns as "kind".

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics import schedules
 from mfcheck.dynamics.brownian import BrownianPath
 from mfcheck.dynamics.exact import chain_law, chain_stationary_variance
@@ -23,6 +22,7 @@ from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.diffusion import beta_for
 from mfcheck.feature_risk import FeatureRisk
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import quadratic
 
 

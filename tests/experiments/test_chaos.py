@@ -8,7 +8,6 @@ import torch
 from scipy import integrate, stats
 from scipy.linalg import solve_continuous_lyapunov
 
-from mfcheck.claim import Replicates
 from mfcheck.dynamics.exact import linear_mean_field_chain, linear_mean_field_particles, pair_constant
 from mfcheck.dynamics.fokker_planck import Grid
 from mfcheck.dynamics.gaussian import gaussian
@@ -26,6 +25,7 @@ from mfcheck.experiments.chaos_limits import (
 )
 from mfcheck.experiments.fluctuations import expected_w1_factor, fluctuation_covariance, independent_w1
 from mfcheck.functional import velocity
+from mfcheck.replicates import Replicates
 from mfcheck.risks import linear_attraction
 from mfcheck.statistics.seeds import stream
 from mfcheck.statistics.wasserstein import LineLaw

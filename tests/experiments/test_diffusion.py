@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from mfcheck.claim import Claim, Measurements, Replicates, concatenate
+from mfcheck.claim import Claim
 from mfcheck.experiments import diffusion, time_stepping
 from mfcheck.experiments.batches import in_batches
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates, concatenate
 from mfcheck.statistics.seeds import stream
 from paper_checks import claims_diffusion
 
