@@ -144,9 +144,9 @@ def ratio_of_means(n: int, level: float) -> Draw:
 
 
 #: Bounds on misses over the nominal ones, for squares of Gaussians (skewness 2.8). Above 1 only where the interval is
-#: asymptotic and 2e4 data sets showed it: skewed mean, n = 32: .90 at 95 %, 1.12 +- .08 at 99 %, 2.6 at 99.9 %;
-#: n = 150: .75, .83, .7; slopes, n = 32: .94 to .96, 1.01 to 1.07 (+- .07), 1.5; n = 150: .91, .99, 1.1; ratio of means:
-#: .64, .42, .2. Student's alone has 1.8, 4.3 and 15 for the mean at n = 32, 1.2, 1.9 and 4 at n = 150.
+#: asymptotic and 2e4 data sets showed it at (95 %, 99 %, 99.9 %): skewed mean, n = 32: .90, 1.12 +- .08, 2.6; n = 150:
+#: .75, .83, .7; slopes, n = 32: .94 to .96, 1.01 to 1.07 (+- .07), 1.5; n = 150: .91, .99, 1.1; ratio of means:
+#: .64, .42, .2. Student's alone has, for the mean, 1.8, 4.4, 18 at n = 32 and 1.2, 2.0, 5.5 at n = 150.
 ASYMPTOTIC = {
     "skewed mean, n = 32": (skewed_mean, 32, 1.0, {0.95: 1.0, 0.99: 1.2}),
     "skewed mean, n = 150": (skewed_mean, 150, 1.0, {0.95: 1.0, 0.99: 1.0}),
