@@ -97,7 +97,7 @@ def increments(settings: Mapping[str, Any], replicates: Replicates) -> Measureme
 
     A replicate is a block of `systems` systems of `particles` in R^`dimension`, over `steps` steps; the q = M p numbers
     of a system's increment are looked at together. settings: also beta, step, noise: "independent" (the claim),
-    "shared" (one noise for all particles) or "uniform" (of the same variance).
+    "shared" (one noise for all particles), "uniform" (of the same variance) or "averaged" (each step's with the next's).
     Returns, a replicate: covariance and lag_one, the averages [q, q] of xi_k xi_k' and xi_k xi_{k+1}'; *_squares, those
     of the products' squares (for standard errors); *_count; last_step [systems q], the last step's increments.
     """
@@ -116,6 +116,8 @@ def increments(settings: Mapping[str, Any], replicates: Replicates) -> Measureme
         beta=settings["beta"],
         step=settings["step"],
         steps=steps,
+        # that scheme's noise (xi_k + xi_{k+1}) / 2 is correlated in time
+        scheme="leimkuhler_matthews" if settings["noise"] == "averaged" else "euler_maruyama",
         noise=path,
         first_replicate=replicates.start * systems,
         observables={"theta": lambda theta: theta.double()},

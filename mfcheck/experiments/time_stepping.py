@@ -177,8 +177,9 @@ def annealing(settings: Mapping[str, Any], replicates: Replicates) -> Measuremen
 
     A replicate is `chains` chains at constant beta from 0, of which the first `annealed` go on under each schedule of
     `schedules` for `steps` steps: "linear" to 0, "logarithmic", or "constant". settings: also curvatures a_i, step,
-    beta, remainder (as D5's), record_every.
-    Returns plateau [n]; gap [n, schedules]; curves [n, schedules, times], the gap on the way.
+    beta, remainder (as D5's), record_every, predicted: of the plateau, "chain" (`plateau`) or "Gibbs" (p beta / 2).
+    Returns plateau [n] and its plateau_ratio [n] to the prediction; gap [n, schedules]; curves [n, schedules, times],
+    the gap on the way.
     """
     risk = quadratic(settings["curvatures"])
     step, beta = settings["step"], settings["beta"]
@@ -211,7 +212,10 @@ def annealing(settings: Mapping[str, Any], replicates: Replicates) -> Measuremen
         for name in settings["schedules"]
     ]
     stacked = torch.stack(curves, 0).permute(2, 0, 1).cpu().numpy()
-    return {"plateau": gap(settled).cpu().numpy(), "gap": stacked[:, :, -1], "curves": stacked}
+    level = gap(settled).cpu().numpy()
+    gibbs = settings["predicted"] == "Gibbs"
+    expected = 0.5 * p * beta if gibbs else plateau(settings["curvatures"], beta=beta, step=step)
+    return {"plateau": level, "plateau_ratio": level / expected, "gap": stacked[:, :, -1], "curves": stacked}
 
 
 def plateau(curvatures: tuple[float, ...], *, beta: float, step: float) -> float:
