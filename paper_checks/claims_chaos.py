@@ -241,6 +241,7 @@ C5 = Claim(
         "theory_time": TIMES[EARLY],
         "particles": 256,
         "systems": 8,
+        "theory_systems": 24,
     },
     replicates=32,
     criteria=(

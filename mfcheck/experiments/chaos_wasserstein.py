@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from mfcheck.dynamics.fokker_planck import Grid
 from mfcheck.dynamics.gaussian import gaussian
 from mfcheck.dynamics.langevin import Trajectory, simulate
+from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.chaos_limits import (
     BOX,
+    TOGETHER,
     apart,
     by_replicate,
-    in_batches,
     limit,
     limit_of,
     line_law,
@@ -37,6 +38,7 @@ _FLUCTUATION_CELLS = (40, 80)
 _BINS = 64
 
 
+@in_batches(TOGETHER)
 def rates_with_particles(settings: Settings, replicates: Replicates) -> Measurements:
     """C1: distances of M particles to the limit, on the line and (sliced) in the plane, for a ladder of M.
 
@@ -48,31 +50,34 @@ def rates_with_particles(settings: Settings, replicates: Replicates) -> Measurem
     (the last of them is when distances are taken), and the reference's own bars w1_bar, w2_bar, sliced_w1_bar,
     theory_bar (relative) [n].
     """
-    return in_batches(lambda part: _on_the_line(settings, part) | _in_the_plane(settings, part), replicates)
+    return _on_the_line(settings, replicates) | _in_the_plane(settings, replicates)
 
 
+@in_batches(TOGETHER)
 def growth_with_time(settings: Settings, replicates: Replicates) -> Measurements:
     """C5: W1 of M particles to the limit at several times, [n, T], over the theory's value at the first of them.
 
-    settings: model, beta, start_mean, start_variance, step, times, theory_time, particles, systems. Measures w1 [n, T],
-    w1_over_theory [n] (at theory_time), w1_bar, the reference's own distance to its coarser self, and theory_bar
-    (relative).
+    settings: model, beta, start_mean, start_variance, step, times, theory_time, particles, systems,
+    theory_systems. Measures w1 [n, T], w1_over_theory [n] (at theory_time, with systems of its own), w1_bar, the
+    reference's own distance to its coarser self, and theory_bar (relative).
     """
     times, particles = settings["times"], settings["particles"]
     laws, bar = _line_laws(settings, times)
     theory, theory_bar = _theory(settings, settings["theory_time"], particles)
 
-    def measure(part: Replicates) -> dict[str, Array]:
-        theta = _line_run(settings, part, particles, settings["systems"], times).observables["theta"].cpu().numpy()
-        w1 = np.stack([by_replicate(wasserstein_1(x, law), part) for x, law in zip(theta, laws, strict=True)], 1)
-        return {
-            "w1": w1,
-            "w1_over_theory": w1[:, times.index(settings["theory_time"])] / theory,
-            "w1_bar": np.full(len(part), bar[0]),
-            "theory_bar": np.full(len(part), theory_bar + bar[0] / theory),
-        }
-
-    return in_batches(measure, replicates)
+    theta = _line_run(settings, replicates, particles, settings["systems"], times).observables["theta"].cpu().numpy()
+    w1 = np.stack([by_replicate(wasserstein_1(x, law), replicates) for x, law in zip(theta, laws, strict=True)], 1)
+    # the constant asks for more systems than the growth, and only up to the theory's time
+    until = settings["theory_time"]
+    more = _line_run(settings, replicates, particles, settings["theory_systems"], (until,), "theory")
+    theta = more.observables["theta"][0].cpu().numpy()
+    early = by_replicate(wasserstein_1(theta, laws[times.index(until)]), replicates)
+    return {
+        "w1": w1,
+        "w1_over_theory": early / theory,
+        "w1_bar": np.full(len(replicates), bar[0]),
+        "theory_bar": np.full(len(replicates), theory_bar + bar[0] / theory),
+    }
 
 
 def _theory(settings: Settings, time: float, particles: int) -> tuple[float, float]:
@@ -168,18 +173,20 @@ def _in_the_plane(settings: Settings, part: Replicates) -> dict[str, Array]:
     }
 
 
-def _line_run(settings: Settings, part: Replicates, particles: int, block: int, times: tuple[float, ...]) -> Trajectory:
+def _line_run(
+    settings: Settings, part: Replicates, particles: int, block: int, times: tuple[float, ...], name: str = "line"
+) -> Trajectory:
     """Heun's scheme (weak order 2) on the line, `theta` [T, systems, M] recorded at times."""
     step = settings["step"]
     marks = [round(time / step) for time in times]
     return simulate(
         model(settings["model"]),
-        start(start_law(settings), part, "line", block, particles),
+        start(start_law(settings), part, name, block, particles),
         beta=settings["beta"] * settings.get("beta_factor", 1.0),
         step=step,
         steps=marks[-1],
         scheme="heun",
-        seed=part.stream.child("line", particles),
+        seed=part.stream.child(name, particles),
         observables={"theta": lambda theta: theta[..., 0]},
         record=marks,
         first_replicate=part.start * block,

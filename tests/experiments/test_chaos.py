@@ -15,7 +15,6 @@ from mfcheck.experiments import chaos, chaos_linear, chaos_wasserstein
 from mfcheck.experiments.chaos_limits import (
     LimitDrift,
     apart,
-    in_batches,
     limit,
     limit_of,
     line_law,
@@ -83,8 +82,6 @@ def test_batches_change_nothing() -> None:
     alone = chaos_linear.stationary_moments(settings, some(2, 35))
     for name, values in alone.items():
         np.testing.assert_allclose(together[name][35:37], values, rtol=1e-12)
-    counted = in_batches(lambda part: {"index": np.array(list(part))}, some(70, 5))
-    assert counted["index"].tolist() == list(range(5, 75))
 
 
 # --- laws on the grid -------------------------------------------------------------------------------------------
