@@ -97,7 +97,7 @@ def increments(settings: Mapping[str, Any], replicates: Replicates) -> Measureme
 
     A replicate is a block of `systems` systems of `particles` in R^`dimension`, over `steps` steps; the q = M p numbers
     of a system's increment are looked at together. settings: also beta, step, noise: "independent" (the claim),
-    "shared" (one noise for all particles), "uniform" (of the same variance) or "averaged" (each step's with the next's).
+    "shared" (one noise for all particles), "uniform" (of the same variance) or "averaged" (with the next step's).
     Returns, a replicate: covariance and lag_one, the averages [q, q] of xi_k xi_k' and xi_k xi_{k+1}'; *_squares, those
     of the products' squares (for standard errors); *_count; last_step [systems q], the last step's increments.
     """
