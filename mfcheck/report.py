@@ -34,11 +34,13 @@ def explain(outcome: Outcome, reproduce: str) -> str:
 
 
 def interval(criterion: CriterionOutcome) -> str:
-    """'1.0018 [0.9971, 1.0064]', with digits enough to see the interval."""
+    """'1.0018 [0.9971, 1.0064]', with digits enough to see the interval; the number alone where it is exact."""
     estimate = criterion.estimate
     if not math.isfinite(estimate.point):
         return "none"
     width = estimate.upper - estimate.lower
+    if width == 0:
+        return f"{estimate.point:.3g}"
     if width > 0 and math.isfinite(width) and abs(estimate.point) < 1e4 and width > 1e-4:
         digits = min(6, max(0, 1 - math.floor(math.log10(width))))
         return f"{estimate.point:.{digits}f} [{estimate.lower:.{digits}f}, {estimate.upper:.{digits}f}]"
