@@ -57,7 +57,7 @@ def rates_with_particles(settings: Settings, replicates: Replicates) -> Measurem
 def growth_with_time(settings: Settings, replicates: Replicates) -> Measurements:
     """C5: W1 of M particles to the limit at several times, [n, T], over the theory's value at the first of them.
 
-    settings: model, beta, start_mean, start_variance, step, times, theory_time, particles, systems,
+    settings: model, beta, beta_factor, start_mean, start_variance, step, times, theory_time, particles, systems,
     theory_systems. Measures w1 [n, T], w1_over_theory [n] (at theory_time, with systems of its own), w1_bar, the
     reference's own distance to its coarser self, and theory_bar (relative).
     """
@@ -182,7 +182,7 @@ def _line_run(
     return simulate(
         model(settings["model"]),
         start(start_law(settings), part, name, block, particles),
-        beta=settings["beta"] * settings.get("beta_factor", 1.0),
+        beta=settings["beta"] * settings["beta_factor"],
         step=step,
         steps=marks[-1],
         scheme="heun",
