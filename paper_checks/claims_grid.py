@@ -209,6 +209,8 @@ P7 = Claim(
             lambda m, level: exact((m["error"] / m["bar"]).max()),
             Region.at_most(1.0, 0.5),
         ),
+        # a battery that is mostly refused would cover nothing; 1 in 600 was
+        Criterion("share of drawn problems refused", lambda m, level: exact(m["refused"][0]), Region.at_most(0.1)),
     ),
     controls=(
         Control(
