@@ -143,7 +143,7 @@ class Rates:
 
     def one(self, k: int) -> Rates:
         """The rates of the k-th of several potentials."""
-        rates = Rates(self.layout, tuple(up[k] for up in self.up), tuple(down[k] for down in self.down))
+        rates = Rates(self.layout, tuple([up[k] for up in self.up]), tuple([down[k] for down in self.down]))
         rates.__dict__["diagonal"] = self.diagonal[k]  # computed once for all of them
         return rates
 

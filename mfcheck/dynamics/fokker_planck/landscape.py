@@ -23,6 +23,7 @@ class Landscape(Protocol):
     """
 
     linear: bool
+    layout: Layout
 
     def state(self, masses: np.ndarray) -> np.ndarray:
         """The state of masses [cells]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,19 @@ class Problem:
     intervals: list[float]
     tolerance: float
     device: str
+    # of the last chain of grids asked for: the long steps and the halved ones mostly share it
+    lands: dict[tuple[Grid, ...], Landscape] = field(default_factory=dict)
+    starts: dict[tuple[Grid, ...], list[np.ndarray]] = field(default_factory=dict)
 
     def dynamics(self, grids: tuple[Grid, ...]) -> Dynamics:
-        layout = Layout(grids)
+        land = self.lands.get(grids)
+        if land is None:
+            land = landscape(self.risk, Layout(grids), self.device)
+            self.lands = {grids: land}
         # truncation of each exponential: dozens of them stay far below the tolerance (their sum is in the bar), each
         # far above rounding
         accuracy = max(2e-4 * self.tolerance, 1e-13)
-        return Dynamics(landscape(self.risk, layout, self.device), layout, self.beta, accuracy)
+        return Dynamics(land, land.layout, self.beta, accuracy)
 
     @property
     def linear(self) -> bool:
@@ -49,6 +55,11 @@ class Problem:
 
     def start(self, grids: tuple[Grid, ...]) -> list[np.ndarray]:
         """Initial masses on nested grids, coarsest first; given masses belong to the finest."""
+        if grids not in self.starts:
+            self.starts = {grids: self._start(grids)}
+        return list(self.starts[grids])
+
+    def _start(self, grids: tuple[Grid, ...]) -> list[np.ndarray]:
         if callable(self.initial):
             return [density_masses(self.initial, grid) for grid in grids]
         given = self.initial.detach().cpu().numpy() if isinstance(self.initial, Tensor) else np.asarray(self.initial)
