@@ -1,6 +1,6 @@
 """Seconds to an L1 error of 1e-4 and 1e-5: mfcheck's grid solver against py-pde and fplanck, in one run.
 
-    python benchmarks/fokker_planck.py [--quick] [--budget SECONDS]
+    python benchmarks/fokker_planck.py [--quick] [--only P1 P4] [--budget SECONDS]
 
 Errors are against an independent spectral reference (sinc collocation, DOP853), itself checked on the exact Gaussians.
 'certified' is the whole call of solve_fokker_planck with its error bar below the target; 'solve' the same call at the
@@ -128,8 +128,8 @@ Runner = Callable[[Problem, int], Run]
 BEST: dict[str, tuple[str, Runner, tuple[int, ...]]] = {
     "P1": ("fplanck", fplanck_run, (400, 1100)),
     "P2": ("fplanck", fplanck_run, (200, 480)),
-    "P3": ("py-pde", pde_run, (128,)),
-    "P4": ("py-pde", pde_run, (512,)),
+    "P3": ("fplanck", fplanck_run, (200,)),
+    "P4": ("py-pde", pde_run, (384,)),
     "P5": ("fplanck", fplanck_run, (200,)),
 }
 
@@ -221,6 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="each problem's best peer at its best rung, fewer repeats")
     parser.add_argument("--budget", type=float, help="seconds a peer may take on a problem, JIT included (60; 180)")
+    parser.add_argument("--only", nargs="+", default=[], metavar="P1", help="these problems alone")
     arguments = parser.parse_args()
     allowed = arguments.budget or (60.0 if arguments.quick else 180.0)
     torch.set_num_threads(1)
@@ -235,7 +236,7 @@ def main() -> None:
             miss = error(problem, grid.nodes, law.density(grid.centres).numpy() * grid.cell_volume)
             console.print(f"{problem.name}: the reference is {miss:.1e} (L1) from the exact Gaussian")
         try:
-            for problem in problems():
+            for problem in (p for p in problems() if not arguments.only or p.name in arguments.only):
                 rungs = climb(problem, arguments.quick, allowed, progress)
                 for target in TARGETS:
                     task = progress.add_task(f"{problem.name} mfcheck to {target:.0e}", total=None)
