@@ -1,22 +1,24 @@
 """Seconds to an L1 error of 1e-4 and 1e-5: mfcheck's grid solver against py-pde and fplanck, in one run.
 
-    python benchmarks/fokker_planck.py [--quick]
+    python benchmarks/fokker_planck.py [--quick] [--only P1 P4] [--budget SECONDS]
 
 Errors are against an independent spectral reference (sinc collocation, DOP853), itself checked on the exact Gaussians.
 'certified' is the whole call of solve_fokker_planck with its error bar below the target; 'solve' the same call at the
 loosest tolerance whose true error is below it; 'bare' two grids and Richardson at sizes chosen by hand. Peers take the
 fastest rung that reaches the target, and where none does, their best rung (marked): the ratio is then a lower bound.
-One thread, least of several repeats.
+One thread, least of several repeats. Each row is shown as it is measured; a peer that is over its budget on a problem
+(compilation included) is left at the rungs that it finished.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
@@ -24,11 +26,11 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 import torch
 from peers_fokker_planck import Run, fplanck_run, pde_run
+from problems_fokker_planck import Problem, problems, reference, turned
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from scipy.integrate import solve_ivp
 
-from mfcheck import risks
 from mfcheck.dynamics.exact import ornstein_uhlenbeck
 from mfcheck.dynamics.fokker_planck import Grid, solve_fokker_planck
 from mfcheck.dynamics.fokker_planck.generator import Layout
@@ -37,129 +39,9 @@ from mfcheck.dynamics.fokker_planck.richardson import two_levels
 from mfcheck.dynamics.fokker_planck.stepping import Dynamics, march
 from mfcheck.dynamics.gaussian import gaussian
 from mfcheck.errors import InputError
-from mfcheck.feature_risk import FeatureRisk
 
 TARGETS = (1e-4, 1e-5)
 WANTED = {1e-4: 50, 1e-5: 300}
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A potential with its gradient in words (for py-pde), a Gaussian start, and the mean-field strength kappa."""
-
-    name: str
-    risk: FeatureRisk
-    potential: Callable[..., np.ndarray]
-    gradients: tuple[str, ...]
-    beta: float
-    time: float
-    bounds: tuple[tuple[float, float], ...]
-    mean: tuple[float, ...]
-    deviation: float
-    kappa: float = 0.0
-
-    def start(self, *x: np.ndarray) -> np.ndarray:
-        square = sum((a - m) ** 2 for a, m in zip(x, self.mean, strict=True))
-        return np.exp(-square / (2 * self.deviation**2))
-
-    def density(self, points: torch.Tensor) -> torch.Tensor:
-        square = (points - torch.tensor(self.mean, dtype=points.dtype)).square().sum(-1)
-        return torch.exp(square / (-2 * self.deviation**2))
-
-
-def _turned() -> torch.Tensor:
-    c, s = np.cos(np.pi / 6), np.sin(np.pi / 6)
-    turn = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
-    a = turn @ torch.diag(torch.tensor([1.0, 4.0], dtype=torch.float64)) @ turn.T
-    return (a + a.T) / 2
-
-
-def problems() -> list[Problem]:
-    a = _turned()
-    p, q, r = float(a[0, 0]), float(a[0, 1]), float(a[1, 1])
-
-    def tilted(x: torch.Tensor) -> torch.Tensor:
-        u, v = x[..., 0], x[..., 1]
-        return u**4 / 4 - u**2 / 2 + v**2 + u * v / 2
-
-    def well(x: np.ndarray) -> np.ndarray:
-        return x**4 / 4 - x**2 / 2
-
-    return [
-        Problem("P1", risks.quadratic(), lambda x: x**2 / 2, ("x",), 0.5, 1.0, ((-4.2, 4.2),), (1.5,), 0.3),
-        Problem("P2", risks.double_well(), well, ("x**3 - x",), 0.2, 5.0, ((-2.7, 2.7),), (0.5,), 0.4),
-        Problem(
-            "P3",
-            risks.quadratic(a),
-            lambda x, y: (p * x**2 + 2 * q * x * y + r * y**2) / 2,
-            (f"{p} * x + {q} * y", f"{q} * x + {r} * y"),
-            0.5,
-            1.0,
-            ((-3.8, 3.8), (-3.0, 3.0)),
-            (1.0, 0.5),
-            0.4,
-        ),
-        Problem("P4", risks.desai_zwanzig(), well, ("x**3 - x",), 0.3, 5.0, ((-2.8, 2.8),), (0.5,), 0.4, kappa=1.0),
-        Problem(
-            "P5",
-            FeatureRisk("tilted double well", potential=tilted),
-            lambda x, y: x**4 / 4 - x**2 / 2 + y**2 + x * y / 2,
-            ("x**3 - x + y / 2", "2 * y + x / 2"),
-            0.3,
-            2.0,
-            ((-2.8, 2.8), (-2.6, 2.6)),
-            (0.5, 0.0),
-            0.4,
-        ),
-    ]
-
-
-@cache
-def reference(problem: Problem) -> Callable[[np.ndarray], np.ndarray]:
-    """rho at the last time, as a function of points [n, p]: sinc collocation on the whole line, DOP853 in time.
-
-    Spectral in space; `main` checks it against the exact Gaussians of P1 and P3.
-    """
-    sides = [(lo - 0.8, hi + 0.8) for lo, hi in problem.bounds]
-    count = 128 if len(sides) == 1 else 64
-    axes = [np.linspace(lo, hi, count) for lo, hi in sides]
-    steps = [axis[1] - axis[0] for axis in axes]
-    k = np.subtract.outer(np.arange(count), np.arange(count))
-    sign = np.where(k % 2 == 0, 1.0, -1.0)
-    safe = np.where(k == 0, 1, k)
-    first = np.where(k == 0, 0.0, sign / safe)
-    second = np.where(k == 0, -(np.pi**2) / 3, -2 * sign / safe**2)
-    mesh = np.meshgrid(*axes, indexing="ij")
-    names = dict(zip("xy", mesh, strict=False))
-    forces = [eval(text, {}, names) for text in problem.gradients]
-
-    def along(matrix: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
-        return matrix @ values if axis == 0 else values @ matrix.T
-
-    def rhs(_: float, flat: np.ndarray) -> np.ndarray:
-        rho = flat.reshape(mesh[0].shape)
-        total = np.zeros_like(rho)
-        for axis, (h, force) in enumerate(zip(steps, forces, strict=True)):
-            pull = force
-            if problem.kappa:
-                pull = force + problem.kappa * (mesh[0] - (mesh[0] * rho).sum() * h)
-            total += along(first, rho * pull, axis) / h + problem.beta / h**2 * along(second, rho, axis)
-        return total.ravel()
-
-    start = problem.start(*mesh)
-    start = start / (start.sum() * np.prod(steps))
-    end = solve_ivp(rhs, (0.0, problem.time), start.ravel(), method="DOP853", rtol=1e-10, atol=1e-12).y[:, -1]
-    values = end.reshape(mesh[0].shape)
-
-    def at(points: np.ndarray) -> np.ndarray:
-        # grids are tensor products: one cardinal matrix an axis
-        lines = [np.unique(points[:, axis]) for axis in range(points.shape[1])]
-        result = values
-        for axis, (line, nodes, h) in enumerate(zip(lines, axes, steps, strict=True)):
-            result = along(np.sinc(np.subtract.outer(line, nodes) / h), result, axis)
-        return result.ravel()
-
-    return at
 
 
 def error(problem: Problem, nodes: np.ndarray, masses: np.ndarray) -> float:
@@ -227,77 +109,143 @@ def bare(problem: Problem, target: float, repeats: int) -> float:
     return float("nan")
 
 
-def peers(problem: Problem, quick: bool) -> list[tuple[str, int, float, float]]:
-    """(name, cells, seconds, error) of every rung that runs within the time allowed."""
-    ladders: list[tuple[str, Callable[[Problem, int], Run], tuple[int, ...]]] = []
-    if len(problem.bounds) == 1:
-        if not problem.kappa:
-            ladders.append(("fplanck", fplanck_run, (100, 200, 400, 800, 1600)))
-        ladders.append(("py-pde", pde_run, (64, 128, 256, 512)))
-    else:
-        ladders.append(("fplanck", fplanck_run, (50, 100, 200, 300)))
-        ladders.append(("py-pde", pde_run, (64, 128, 192)))
-    rows = []
+@dataclass(frozen=True)
+class Rung:
+    """One run of a peer: its seconds without JIT, and its true error."""
+
+    peer: str
+    cells: int
+    seconds: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.peer} {self.cells}: {self.seconds:.3g} s, {self.error:.1e}"
+
+
+Runner = Callable[[Problem, int], Run]
+
+# each problem's best peer in full runs, at the rungs just beyond a target (or at its best where none reaches it)
+BEST: dict[str, tuple[str, Runner, tuple[int, ...]]] = {
+    "P1": ("fplanck", fplanck_run, (400, 1100)),
+    "P2": ("fplanck", fplanck_run, (200, 480)),
+    "P3": ("fplanck", fplanck_run, (200,)),
+    "P4": ("py-pde", pde_run, (384,)),
+    "P5": ("fplanck", fplanck_run, (200,)),
+}
+
+
+def ladders(problem: Problem, quick: bool) -> list[tuple[str, Runner, tuple[int, ...]]]:
     if quick:
-        # py-pde compiles for 10 to 50 s a problem: only where it is known to be the better peer
-        ladders = [ladder for ladder in ladders if (ladder[0] == "py-pde") == (problem.name in ("P3", "P4"))]
-    for name, run, rungs in ladders:
-        for cells in rungs[1:3] if quick else rungs:
+        return [BEST[problem.name]]
+    if len(problem.bounds) == 2:
+        return [("fplanck", fplanck_run, (50, 100, 200, 300)), ("py-pde", pde_run, (64, 128, 192))]
+    py_pde = ("py-pde", pde_run, (128, 256, 512))
+    return [py_pde] if problem.kappa else [("fplanck", fplanck_run, (100, 200, 400, 800, 1600)), py_pde]
+
+
+@contextmanager
+def budget(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in the block when the time (JIT included) is over."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def climb(problem: Problem, quick: bool, allowed: float, progress: Progress) -> list[Rung]:
+    """Every rung that ends within the budget of its peer on this problem; each is shown as soon as it is measured."""
+    rungs: list[Rung] = []
+    for peer, run, sizes in ladders(problem, quick):
+        end = time.monotonic() + allowed
+        for cells in sizes:
+            task = progress.add_task(f"{problem.name} {peer} {cells}", total=None)
             try:
-                seconds, nodes, masses = run(problem, cells)
+                with budget(end - time.monotonic()):
+                    seconds, nodes, masses = run(problem, cells)
             except ImportError:
-                CONSOLE.print(f"{name} is not installed: pip install -e '.\\[bench]' to compare with it")
+                progress.console.print(f"{peer} is not installed: pip install -e '.\\[bench]' to compare with it")
                 break
-            reached = error(problem, nodes, masses)
-            if np.isfinite(reached):
-                rows.append((name, cells, seconds, reached))
-            if seconds > (5.0 if quick else 30.0):
+            except TimeoutError:
+                progress.console.print(
+                    f"{problem.name} {peer} {cells}: over its budget of {allowed:.0f} s, JIT included"
+                )
                 break
-    return rows
+            finally:
+                progress.remove_task(task)
+            rung = Rung(peer, cells, seconds, error(problem, nodes, masses))
+            progress.console.print(f"{problem.name} {rung}")
+            if np.isfinite(rung.error):
+                rungs.append(rung)
+    return rungs
 
 
-CONSOLE = Console()
+def row(problem: Problem, target: float, rungs: list[Rung], repeats: int) -> tuple[str, ...]:
+    """One line of the table."""
+    try:
+        sure, _, bar = whole(problem, target, True, repeats)
+        free, _, _ = whole(problem, target, False, repeats)
+    except InputError as sentence:
+        return problem.name, f"{target:.0e}", str(sentence)
+    plain = bare(problem, target, repeats)
+    cells = (
+        problem.name,
+        f"{target:.0e}",
+        f"{1e3 * sure:.2f} ({bar:.1e})",
+        f"{1e3 * free:.2f}",
+        f"{1e3 * plain:.2f}",
+    )
+    reaching = [rung for rung in rungs if rung.error <= target]
+    best = min(reaching, key=lambda rung: rung.seconds) if reaching else min(rungs, key=lambda r: r.error, default=None)
+    if best is None:
+        return *cells, "none", "", ""
+    ratio = best.seconds / free
+    return (
+        *cells,
+        str(best) if reaching else f"{best}, not reached",
+        f"{ratio:.0f} ({'>=' if ratio >= WANTED[target] else '<'} {WANTED[target]})",
+        f"{best.seconds / plain:.0f}",
+    )
+
+
+HEADINGS = ("problem", "target", "certified ms (bar)", "solve ms", "bare ms", "best peer", "ratio", "bare ratio")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="two rungs of the better peer, fewer repeats")
-    quick = parser.parse_args().quick
+    parser.add_argument("--quick", action="store_true", help="each problem's best peer at its best rung, fewer repeats")
+    parser.add_argument("--budget", type=float, help="seconds a peer may take on a problem, JIT included (60; 180)")
+    parser.add_argument("--only", nargs="+", default=[], metavar="P1", help="these problems alone")
+    arguments = parser.parse_args()
+    allowed = arguments.budget or (60.0 if arguments.quick else 180.0)
     torch.set_num_threads(1)
-    repeats = 5 if quick else 15
-    for problem, curvature in zip(problems()[:3:2], (1.0, _turned()), strict=True):
-        start = gaussian(problem.mean, problem.deviation**2)
-        law = ornstein_uhlenbeck(curvature, start, beta=problem.beta, time=problem.time)
-        grid = Grid(problem.bounds, [64] * len(problem.bounds))
-        miss = error(problem, grid.nodes, law.density(grid.centres).numpy() * grid.cell_volume)
-        CONSOLE.print(f"{problem.name}: the reference is {miss:.1e} (L1) from the exact Gaussian")
-    table = Table("problem", "target", "certified ms (bar)", "solve ms", "bare ms", "best peer", "ratio", "bare ratio")
-    for problem in problems():
-        rungs = peers(problem, quick)
-        for name, cells, seconds, reached in rungs:
-            CONSOLE.print(f"{problem.name} {name} {cells} cells: L1 {reached:.2g} in {seconds:.3g} s")
-        for target in TARGETS:
-            try:
-                sure, _, bar = whole(problem, target, True, repeats)
-                free, _, _ = whole(problem, target, False, repeats)
-            except InputError as sentence:
-                CONSOLE.print(f"{problem.name}: {sentence}")
-                continue
-            plain = bare(problem, target, repeats)
-            cells = [problem.name, f"{target:.0e}", f"{1e3 * sure:.2f} ({bar:.1e})", f"{1e3 * free:.2f}"]
-            cells.append(f"{1e3 * plain:.2f}")
-            reaching = [row for row in rungs if row[3] <= target]
-            best = min(reaching, key=lambda row: row[2]) if reaching else min(rungs, key=lambda r: r[3], default=None)
-            if best is None:
-                table.add_row(*cells, "none", "", "")
-                continue
-            mark = "" if reaching else ", not reached"
-            ratio = best[2] / free
-            verdict = f"{ratio:.0f} ({'>=' if ratio >= WANTED[target] else '<'} {WANTED[target]})"
-            table.add_row(
-                *cells, f"{best[0]} {best[1]}: {best[2]:.3g} s, {best[3]:.1e}{mark}", verdict, f"{best[2] / plain:.0f}"
-            )
-    CONSOLE.print(table)
+    repeats = 10 if arguments.quick else 15
+    table = Table(*HEADINGS)
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), transient=True) as progress:
+        console = progress.console
+        for problem, curvature in zip(problems()[:3:2], (1.0, turned()), strict=True):
+            start = gaussian(problem.mean, problem.deviation**2)
+            law = ornstein_uhlenbeck(curvature, start, beta=problem.beta, time=problem.time)
+            grid = Grid(problem.bounds, [64] * len(problem.bounds))
+            miss = error(problem, grid.nodes, law.density(grid.centres).numpy() * grid.cell_volume)
+            console.print(f"{problem.name}: the reference is {miss:.1e} (L1) from the exact Gaussian")
+        try:
+            for problem in (p for p in problems() if not arguments.only or p.name in arguments.only):
+                rungs = climb(problem, arguments.quick, allowed, progress)
+                for target in TARGETS:
+                    task = progress.add_task(f"{problem.name} mfcheck to {target:.0e}", total=None)
+                    table.add_row(*(cells := row(problem, target, rungs, repeats)))
+                    progress.remove_task(task)
+                    console.print(" | ".join(cells))
+        except KeyboardInterrupt:
+            console.print("interrupted; what was measured:")
+    Console().print(table)
 
 
 if __name__ == "__main__":

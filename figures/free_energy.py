@@ -32,7 +32,8 @@ def _energy(axes: Axes, outcome: Outcome, control: Outcome) -> None:
     axes.axhline(0.0, color=BLACK, lw=0.5)
     axes.set_xlabel("time s")
     axes.set_ylabel("change since s = 0")
-    axes.legend(loc="center right")
+    axes.margins(y=0.3)  # room for the legend above the data
+    axes.legend(loc="upper right")
     caption(axes, outcome)
 
 

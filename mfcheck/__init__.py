@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from mfcheck.claim import Claim as Claim
     from mfcheck.claim import Control as Control
     from mfcheck.claim import Criterion as Criterion
-    from mfcheck.claim import Replicates as Replicates
     from mfcheck.claim import registry as registry
     from mfcheck.dynamics.fokker_planck import Grid as Grid
     from mfcheck.dynamics.fokker_planck import Solution as Solution
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from mfcheck.measure import Measure as Measure
     from mfcheck.outcome import Outcome as Outcome
     from mfcheck.outcome import read_outcomes as read_outcomes
+    from mfcheck.replicates import Replicates as Replicates
     from mfcheck.run import Plan as Plan
     from mfcheck.run import run as run
     from mfcheck.statistics.estimate import Estimate as Estimate
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mfcheck.statistics.verdict import judge as judge
 
 _HOME = {
-    "mfcheck.claim": ("Claim", "Control", "Criterion", "Replicates", "registry"),
+    "mfcheck.claim": ("Claim", "Control", "Criterion", "registry"),
     "mfcheck.dynamics.fokker_planck": ("Grid", "Solution", "solve_fokker_planck"),
     "mfcheck.dynamics.langevin": ("Drift", "simulate"),
     "mfcheck.errors": ("InputError",),
@@ -42,6 +42,7 @@ _HOME = {
     "mfcheck.functional": ("first_variation", "velocity"),
     "mfcheck.measure": ("Measure",),
     "mfcheck.outcome": ("Outcome", "read_outcomes"),
+    "mfcheck.replicates": ("Replicates",),
     "mfcheck.run": ("Plan", "run"),
     "mfcheck.statistics.estimate": ("Estimate",),
     "mfcheck.statistics.seeds": ("Stream", "stream"),

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mfcheck.errors import InputError
+from mfcheck.replicates import Experiment, Measurements
 from mfcheck.statistics.estimate import Estimate
-from mfcheck.statistics.seeds import Stream
 from mfcheck.statistics.verdict import Region, Verdict
-
-#: What an experiment returns: arrays with a leading axis of independent replicates.
-Measurements = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Replicates:
-    """Which independent replicates an experiment is to run: indices [start, stop) of a stream, on a device."""
-
-    stream: Stream
-    start: int
-    stop: int
-    device: str = "cpu"
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(self.start, self.stop))
-
-
-Experiment = Callable[[Mapping[str, Any], Replicates], Measurements]
 
 
 @dataclass(frozen=True)
@@ -135,17 +110,3 @@ def _unique(what: str, names: Iterable[str]) -> set[str]:
             raise InputError(f"{what} {name!r} is there twice")
         seen.add(name)
     return seen
-
-
-def concatenate(parts: Iterable[Measurements]) -> dict[str, NDArray[Any]]:
-    """Measurements of several looks joined along the replicate axis. Raises InputError where their names differ."""
-    parts = list(parts)
-    names = set(parts[0])
-    for part in parts:
-        if set(part) != names:
-            raise InputError(
-                f"an experiment returns the same measurements at every look; first {sorted(names)}, now {sorted(part)}"
-            )
-    if len(parts) == 1:
-        return {name: np.asarray(value) for name, value in parts[0].items()}
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -166,7 +166,7 @@ class Keeper:
 
         outcomes = [Outcome.from_json(line) for line in self.lines]
         console = Console(
-            width=max(120, shutil.get_terminal_size().columns),
+            width=max(120, shutil.get_terminal_size(fallback=(150, 24)).columns),
             force_terminal=bool(terminalreporter.hasmarkup),
             color_system="auto" if terminalreporter.hasmarkup else None,
         )

@@ -34,11 +34,13 @@ def explain(outcome: Outcome, reproduce: str) -> str:
 
 
 def interval(criterion: CriterionOutcome) -> str:
-    """'1.0018 [0.9971, 1.0064]', with digits enough to see the interval."""
+    """'1.0018 [0.9971, 1.0064]', with digits enough to see the interval; the number alone where it is exact."""
     estimate = criterion.estimate
     if not math.isfinite(estimate.point):
         return "none"
     width = estimate.upper - estimate.lower
+    if width == 0:
+        return f"{estimate.point:.3g}"
     if width > 0 and math.isfinite(width) and abs(estimate.point) < 1e4 and width > 1e-4:
         digits = min(6, max(0, 1 - math.floor(math.log10(width))))
         return f"{estimate.point:.{digits}f} [{estimate.lower:.{digits}f}, {estimate.upper:.{digits}f}]"
@@ -126,7 +128,7 @@ def _cell(text: str) -> str:
 
 
 def main(readme: Path, outcomes: Path) -> None:
-    """Writes the claims table into a README from a folder of outcomes: `python -m mfcheck.report README.md outcomes`."""
+    """`python -m mfcheck.report README.md outcomes`: writes the claims table from a folder of outcomes."""
     update_readme(readme, read_outcomes(outcomes / "outcomes.jsonl"))
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from mfcheck.claim import Claim, Control, Criterion, Measurements, Replicates, concatenate
+from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.errors import InputError
 from mfcheck.outcome import CriterionOutcome, Outcome, digest
+from mfcheck.replicates import Measurements, Replicates, concatenate
 from mfcheck.statistics.seeds import stream
 from mfcheck.statistics.verdict import Verdict, judge
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from mfcheck.claim import Claim, Control, Criterion, Measurements
+from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.experiments import scaling
+from mfcheck.replicates import Measurements
 from mfcheck.statistics.estimate import Estimate, exact, variance_ratio
 from mfcheck.statistics.verdict import Region
 

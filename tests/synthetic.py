@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mfcheck.claim import Claim, Control, Criterion, Measurements, Replicates
+from mfcheck.claim import Claim, Control, Criterion
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.estimate import Estimate, mean
 from mfcheck.statistics.verdict import Region
 

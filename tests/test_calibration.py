@@ -107,7 +107,7 @@ EXACT = {
 @pytest.mark.parametrize("name", EXACT)
 def test_an_interval_covers_at_its_level(name: str, level: float) -> None:
     estimator, n, truth = EXACT[name]
-    trials = 3000
+    trials = 1000 if name == "Kolmogorov distance" else 3000  # the slowest, and the most conservative
     below, above = misses(estimator(n, level), truth, trials, f"{name} {level}")
     assert_at_most(1 - level, below + above, trials)
     assert_at_most((1 - level) / 2, below, trials)
@@ -143,14 +143,16 @@ def ratio_of_means(n: int, level: float) -> Draw:
     return lambda g: function_of_means(lambda m: m[..., 0] / m[..., 1], g.standard_normal((n, 2)) ** 2, level)
 
 
-#: Non-coverage over the nominal one, measured over 2e4 data sets, which these tests hold from above: asymptotic
-#: intervals for squares of Gaussians. Student's alone has 1.8 and 4.3 (mean, n = 32), 1.2 and 1.9 (n = 150).
+#: Bounds on misses over the nominal ones, for squares of Gaussians (skewness 2.8). Above 1 only where the interval is
+#: asymptotic and 2e4 data sets showed it at (95 %, 99 %, 99.9 %): skewed mean, n = 32: .90, 1.12 +- .08, 2.6; n = 150:
+#: .75, .83, .7; slopes, n = 32: .94 to .96, 1.01 to 1.07 (+- .07), 1.5; n = 150: .91, .99, 1.1; ratio of means:
+#: .64, .42, .2. Student's alone has, for the mean, 1.8, 4.4, 18 at n = 32 and 1.2, 2.0, 5.5 at n = 150.
 ASYMPTOTIC = {
-    "skewed mean, n = 32": (skewed_mean, 32, 1.0, {0.95: 1.25, 0.99: 1.5}),
+    "skewed mean, n = 32": (skewed_mean, 32, 1.0, {0.95: 1.0, 0.99: 1.2}),
     "skewed mean, n = 150": (skewed_mean, 150, 1.0, {0.95: 1.0, 0.99: 1.0}),
-    "slope, n = 32": (slope, 32, -1.0, {0.95: 1.0, 0.99: 1.25}),
+    "slope, n = 32": (slope, 32, -1.0, {0.95: 1.0, 0.99: 1.1}),
     "slope, n = 150": (slope, 150, -1.0, {0.95: 1.0, 0.99: 1.0}),
-    "slope with shared noise, n = 32": (slope_with_shared_noise, 32, -1.0, {0.95: 1.0, 0.99: 1.25}),
+    "slope with shared noise, n = 32": (slope_with_shared_noise, 32, -1.0, {0.95: 1.0, 0.99: 1.1}),
     "ratio of means, n = 150": (ratio_of_means, 150, 1.0, {0.95: 1.0, 0.99: 1.0}),
 }
 
@@ -159,14 +161,14 @@ ASYMPTOTIC = {
 @pytest.mark.parametrize("name", ASYMPTOTIC)
 def test_an_asymptotic_interval_covers_up_to_the_stated_slack(name: str, level: float) -> None:
     estimator, n, truth, slack = ASYMPTOTIC[name]
-    trials = 3000
+    trials = 2000
     below, above = misses(estimator(n, level), truth, trials, f"{name} {level}")
     assert_at_most(slack[level] * (1 - level), below + above, trials)
 
 
 def test_setting_rungs_aside_costs_no_coverage() -> None:
     # the last rung's mean stands at the floor that its own interval has: kept or not is a coin's toss
-    level, n, trials = 0.95, 100, 4000
+    level, n, trials = 0.95, 100, 3000
     quantile = stats.t.isf((1 - level) / 2, n - 1)
     sd = np.array([0.2, 0.2, 0.2, 0.125 * math.sqrt(n) / quantile])
     kept = 0
@@ -258,7 +260,7 @@ def test_a_first_look_of_the_derived_size_supports_a_true_claim_with_the_stated_
     tried = claim(region=Region.around(0.0, absolute=half_width), replicates=n)
     outcomes = [run(tried, Plan(seed=seed, alpha=alpha)) for seed in range(trials)]
     first = sum(outcome.verdict is Verdict.SUPPORTED and outcome.looks == 1 for outcome in outcomes)
-    # Hall's ends, which estimate a skewness that Gaussian samples do not have, cost up to a hundredth of power
+    # Hall's ends estimate a skewness that Gaussian samples do not have: measured .8966 at n = 84, .9033 at 1084
     assert_at_least(POWER - 0.01, first, trials)
     assert_at_most(POWER + 0.01, first, trials)
     # later looks make it all but certain

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from mfcheck.claim import Claim, Control, Replicates, concatenate, registry
+from mfcheck.claim import Claim, Control, registry
 from mfcheck.errors import InputError
+from mfcheck.replicates import Replicates, concatenate
 from mfcheck.statistics.seeds import stream
 from tests.synthetic import claim
 

@@ -19,6 +19,7 @@ def test_an_interval_shows_as_many_digits_as_it_is_wide() -> None:
     assert interval(SUPPORTED) == "1.0018 [0.9971, 1.0064]"
     tiny = criterion(exact(3e-15, 1e-15), Region.at_most(1e-12))
     assert interval(tiny) == "3e-15 [2e-15, 4e-15]"
+    assert interval(criterion(exact(0.25), Region.at_most(1.0))) == "0.25"
     none = criterion(Estimate(float("nan"), 0.0, 1.0, 0.9, 2, problem="2 rungs"), Region.at_most(1.0))
     assert interval(none) == "none"
 

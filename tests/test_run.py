@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mfcheck.claim import Claim, Control, Criterion, Measurements, Replicates
+from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.errors import InputError
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.run import PROFILES, Plan, identity, look_level, run
 from mfcheck.statistics.estimate import Estimate, exact
 from mfcheck.statistics.seeds import stream

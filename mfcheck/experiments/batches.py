@@ -7,7 +7,7 @@ from functools import wraps
 from itertools import pairwise
 from typing import Any
 
-from mfcheck.claim import Experiment, Measurements, Replicates, concatenate
+from mfcheck.replicates import Experiment, Measurements, Replicates, concatenate
 
 
 def in_batches(together: int) -> Callable[[Experiment], Experiment]:

@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.langevin import BrownianPath, Drift, simulate
-from mfcheck.experiments.chaos_limits import LimitDrift, by_replicate, in_batches, model, start, start_law
+from mfcheck.experiments.batches import in_batches
+from mfcheck.experiments.chaos_limits import TOGETHER, LimitDrift, by_replicate, model, start, start_law
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import linear_attraction, quadratic
 
 Settings = Mapping[str, Any]
 Array = NDArray[np.float64]
 
 
+@in_batches(TOGETHER)
 def coupling(settings: Settings, replicates: Replicates) -> Measurements:
     """C2: E|theta_i - theta_bar_i|^2 between particles and PDE-driven copies with the same start and noise.
 
@@ -27,20 +30,14 @@ def coupling(settings: Settings, replicates: Replicates) -> Measurements:
     constant is known. Measures squared_distance [n, ladder] and linear_constant [n], M times the distance in the
     linear model over its exact value.
     """
-    steps = round(settings["time"] / settings["step"])
     risk = model(settings["model"])
-
-    def measure(part: Replicates) -> dict[str, Array]:
-        limit_drift = LimitDrift.of(settings, steps, part.device).drift()
-        ladder = [
-            _distance(
-                settings, part, risk, limit_drift, settings["step"], particles, settings["particles_each"] // particles
-            )
-            for particles in settings["particles"]
-        ]
-        return {"squared_distance": np.stack(ladder, 1), "linear_constant": _linear_constant(settings, part)}
-
-    return in_batches(measure, replicates)
+    step, each = settings["step"], settings["particles_each"]
+    limit_drift = LimitDrift.of(settings, round(settings["time"] / step), replicates.device).drift()
+    ladder = [
+        _distance(settings, replicates, risk, limit_drift, step, particles, each // particles)
+        for particles in settings["particles"]
+    ]
+    return {"squared_distance": np.stack(ladder, 1), "linear_constant": _linear_constant(settings, replicates)}
 
 
 def linear_coupling_constant(a: float, kappa: float, *, beta: float, variance: float, time: float) -> float:
@@ -63,7 +60,7 @@ def _linear_constant(settings: Settings, part: Replicates) -> Array:
     mean = settings["start_mean"]
     pull = quadratic(a + kappa)
 
-    def limit_drift(theta, s):  # type: ignore[no-untyped-def]
+    def limit_drift(theta: Tensor, s: float) -> Tensor:
         return pull.gradient(theta, None).neg_().add_(kappa * mean * math.exp(-a * s))
 
     expected = linear_coupling_constant(

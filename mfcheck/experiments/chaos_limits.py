@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.interpolate import RectBivariateSpline
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates, concatenate
 from mfcheck.dynamics.fokker_planck import Grid, Solution, solve_fokker_planck
 from mfcheck.dynamics.gaussian import Gaussian, gaussian
 from mfcheck.dynamics.langevin import Drift
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Replicates
 from mfcheck.risks import attraction, desai_zwanzig, double_well
 from mfcheck.statistics.wasserstein import LineLaw, projected
 
@@ -99,13 +98,6 @@ def start(law: Gaussian, replicates: Replicates, name: str, block: int, particle
 
 def _generator(replicates: Replicates, name: str, particles: int, replicate: int) -> torch.Generator:
     return replicates.stream.child(name, "start", particles, replicate).torch()
-
-
-def in_batches(measure: Callable[[Replicates], Measurements], replicates: Replicates) -> dict[str, NDArray[Any]]:
-    """The measurements of all replicates, TOGETHER at a time: the noise belongs to replicates, so nothing changes."""
-    edges = [*range(replicates.start, replicates.stop, TOGETHER), replicates.stop]
-    parts = (Replicates(replicates.stream, a, b, replicates.device) for a, b in pairwise(edges))
-    return concatenate(measure(part) for part in parts)
 
 
 def by_replicate(values: Tensor | Array, replicates: Replicates) -> Array:

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.gaussian import gaussian
 from mfcheck.dynamics.langevin import BrownianPath, simulate
-from mfcheck.experiments.chaos_limits import by_replicate, in_batches, start
+from mfcheck.experiments.batches import in_batches
+from mfcheck.experiments.chaos_limits import TOGETHER, by_replicate, start
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import linear_attraction, quadratic
 from mfcheck.statistics.seeds import Stream
 
@@ -26,6 +27,7 @@ Settings = Mapping[str, Any]
 Array = NDArray[np.float64]
 
 
+@in_batches(TOGETHER)
 def stationary_moments(settings: Settings, replicates: Replicates) -> Measurements:
     """C3, C4: variance of the mean, bias of E theta^2 and covariance of two particles in stationarity, for each M.
 
@@ -33,12 +35,8 @@ def stationary_moments(settings: Settings, replicates: Replicates) -> Measuremen
     time, particles, particles_each, interaction (True as claimed), shared_noise (False as claimed).
     Measures mean_variance, second_moment_bias, covariance, each [n, ladder].
     """
-
-    def measure(part: Replicates) -> dict[str, Array]:
-        rungs = [_moments(settings, part, particles) for particles in settings["particles"]]
-        return {name: np.stack([rung[name] for rung in rungs], 1) for name in rungs[0]}
-
-    return in_batches(measure, replicates)
+    rungs = [_moments(settings, replicates, particles) for particles in settings["particles"]]
+    return {name: np.stack([rung[name] for rung in rungs], 1) for name in rungs[0]}
 
 
 def _moments(settings: Settings, part: Replicates, particles: int) -> dict[str, Array]:
@@ -61,6 +59,7 @@ def _moments(settings: Settings, part: Replicates, particles: int) -> dict[str, 
     return {name: by_replicate(value, part) for name, value in values.items()}
 
 
+@in_batches(TOGETHER)
 def bias_expansion(settings: Settings, replicates: Replicates) -> Measurements:
     """C7: the bias of the mean of theta^2 is A eta + B / M (Euler-Maruyama, M particles).
 
@@ -71,23 +70,19 @@ def bias_expansion(settings: Settings, replicates: Replicates) -> Measurements:
     eta_systems, eta_time, halving_step, halving_particles, halving_particles_each, halving_time, cells (pairs of eta
     and M), total_particles_each, total_time.
     """
-
-    def measure(part: Replicates) -> dict[str, Array]:
-        step = np.stack([_step_difference(settings, part, eta) for eta in settings["steps_eta"]], 1)
-        halves = np.stack([_halving_difference(settings, part, m) for m in settings["halving_particles"]], 1)
-        total = np.stack([_total_bias(settings, part, eta, m) for eta, m in settings["cells"]], 1)
-        design = np.array([(1.0, eta, 1.0 / m) for eta, m in settings["cells"]])
-        fitted = total @ np.linalg.pinv(design).T
-        return {
-            "step_difference": step,
-            "particle_difference": halves,
-            "total_bias": total,
-            "c0": fitted[:, 0],
-            "step_slope": fitted[:, 1],
-            "particle_slope": fitted[:, 2],
-        }
-
-    return in_batches(measure, replicates)
+    step = np.stack([_step_difference(settings, replicates, eta) for eta in settings["steps_eta"]], 1)
+    halves = np.stack([_halving_difference(settings, replicates, m) for m in settings["halving_particles"]], 1)
+    total = np.stack([_total_bias(settings, replicates, eta, m) for eta, m in settings["cells"]], 1)
+    design = np.array([(1.0, eta, 1.0 / m) for eta, m in settings["cells"]])
+    fitted = total @ np.linalg.pinv(design).T
+    return {
+        "step_difference": step,
+        "particle_difference": halves,
+        "total_bias": total,
+        "c0": fitted[:, 0],
+        "step_slope": fitted[:, 1],
+        "particle_slope": fitted[:, 2],
+    }
 
 
 def _step_difference(settings: Settings, part: Replicates, eta: float) -> Array:

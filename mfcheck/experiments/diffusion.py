@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics import schedules
 from mfcheck.dynamics.brownian import BrownianPath
 from mfcheck.dynamics.langevin import simulate
 from mfcheck.dynamics.schedules import Schedule
 from mfcheck.experiments.batches import in_batches
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import quadratic
 from mfcheck.statistics.seeds import Stream
 
@@ -97,7 +97,7 @@ def increments(settings: Mapping[str, Any], replicates: Replicates) -> Measureme
 
     A replicate is a block of `systems` systems of `particles` in R^`dimension`, over `steps` steps; the q = M p numbers
     of a system's increment are looked at together. settings: also beta, step, noise: "independent" (the claim),
-    "shared" (one noise for all particles) or "uniform" (of the same variance).
+    "shared" (one noise for all particles), "uniform" (of the same variance) or "averaged" (with the next step's).
     Returns, a replicate: covariance and lag_one, the averages [q, q] of xi_k xi_k' and xi_k xi_{k+1}'; *_squares, those
     of the products' squares (for standard errors); *_count; last_step [systems q], the last step's increments.
     """
@@ -116,6 +116,8 @@ def increments(settings: Mapping[str, Any], replicates: Replicates) -> Measureme
         beta=settings["beta"],
         step=settings["step"],
         steps=steps,
+        # that scheme's noise (xi_k + xi_{k+1}) / 2 is correlated in time
+        scheme="leimkuhler_matthews" if settings["noise"] == "averaged" else "euler_maruyama",
         noise=path,
         first_replicate=replicates.start * systems,
         observables={"theta": lambda theta: theta.double()},

@@ -10,7 +10,6 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.exact import linear_mean_field, ornstein_uhlenbeck
 from mfcheck.dynamics.fokker_planck import (
     Grid,
@@ -24,6 +23,7 @@ from mfcheck.dynamics.fokker_planck import (
 from mfcheck.dynamics.gaussian import gaussian
 from mfcheck.experiments.closed_forms import rotated
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import desai_zwanzig, double_well, linear_attraction, quadratic, two_layer_network
 
 #: Box for Ornstein-Uhlenbeck on the line: the laws below stay 8 standard deviations inside it.

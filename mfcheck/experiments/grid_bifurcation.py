@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.equilibria import desai_zwanzig_equilibria
 from mfcheck.dynamics.fokker_planck import Grid, solve_on_grid
 from mfcheck.dynamics.gaussian import gaussian
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import desai_zwanzig
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.equilibria import bakry_emery
 from mfcheck.dynamics.fokker_planck import Grid, dissipation, free_energy, solve_on_grid
 from mfcheck.dynamics.gaussian import Gaussian, gaussian
 from mfcheck.feature_risk import FeatureRisk
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import desai_zwanzig, double_well, quadratic
 
 KAPPA = 1.0

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.fokker_planck import Grid, Solution, solve_fokker_planck
 from mfcheck.dynamics.gaussian import gaussian
+from mfcheck.errors import InputError
 from mfcheck.experiments.closed_forms import (
     ClosedForm,
     benes_case,
@@ -21,6 +21,7 @@ from mfcheck.experiments.closed_forms import (
     ornstein_uhlenbeck_case,
     rotated,
 )
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import Stream
 
 #: The classes of problems, in the order of the numbers that `bar_coverage` returns as "kind".
@@ -51,19 +52,27 @@ def bar_coverage(settings: Mapping[str, Any], replicates: Replicates) -> Measure
 
     settings: drawn (how many problems are drawn from the stream, besides the fixed ones); bar_factor (what multiplies
     the bar, 1 as shipped). Returns error and bar [1, checks], and what they belong to: kind (index into KINDS),
-    mean_field, cells, time.
+    mean_field, cells, time; and refused [1], the share of the drawn problems that the solver would not solve.
     """
+    drawn = list(drawn_trials(replicates.stream.child("drawn"), settings["drawn"]))
+    solved = [(trial, solve(trial)) for trial in fixed_trials()]
+    refused = 0
+    for trial in drawn:
+        try:
+            solved.append((trial, solve(trial)))
+        except InputError:
+            # a grid drawn so coarse that mass is smeared to the sides: the solver gives no bar, and says so
+            refused += 1
     rows: list[tuple[float, ...]] = []
-    trials = [*fixed_trials(), *drawn_trials(replicates.stream.child("drawn"), settings["drawn"])]
-    for trial in trials:
-        solution = solve(trial)
-        truth = true_errors(trial.problem, solution)
+    for trial, solution in solved:
         kind = KINDS.index(trial.problem.name.removesuffix(", callable risk"))
+        truth = true_errors(trial.problem, solution)
         for k, time in enumerate(trial.problem.times):
             bar = settings["bar_factor"] * float(solution.error[k])
             rows.append((truth[k], bar, kind, solution.steps > 0, solution.grid.size, time))
     names = ("error", "bar", "kind", "mean_field", "cells", "time")
-    return {name: column[None] for name, column in zip(names, np.array(rows).T, strict=True)}
+    columns = {name: column[None] for name, column in zip(names, np.array(rows).T, strict=True)}
+    return columns | {"refused": np.array([refused / len(drawn)])}
 
 
 def solve(trial: Trial) -> Solution:

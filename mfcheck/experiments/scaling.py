@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from mfcheck import risks
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.exact import chain_stationary_variance
 from mfcheck.dynamics.langevin import simulate
 from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.time_stepping import burn_in
 from mfcheck.functional import Risk, derivative_on_appending, first_variation, velocity
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import stream
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics import schedules
 from mfcheck.dynamics.brownian import BrownianPath
 from mfcheck.dynamics.exact import chain_law, chain_stationary_variance
@@ -23,6 +22,7 @@ from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.diffusion import beta_for
 from mfcheck.feature_risk import FeatureRisk
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import quadratic
 
 
@@ -104,44 +104,52 @@ def coupled_steps(settings: Mapping[str, Any], replicates: Replicates) -> Measur
     """D6: Euler-Maruyama with several steps against a fine run on the same Brownian path, at time 1.
 
     A replicate is `paths` independent paths from N(start_mean, start_variance). settings: inverse_steps (1/eta, each
-    divides 1/eta_ref), inverse_reference (1/eta_ref), beta, amplitude and reference_amplitude (keys of AMPLITUDES: of
-    the coarse runs and of the fine one).
+    divides 1/eta_ref, coarsest first), inverse_reference (1/eta_ref), beta, amplitude and reference_amplitude (keys of
+    AMPLITUDES: of the coarse runs and of the fine one), anchor_paths: further paths on the coarsest step alone.
     Returns strong [n, steps]: E |theta_eta - theta_ref|; weak [n, steps]: E theta_eta^2 - E theta_ref^2; and
-    second_moment [n]: E theta_ref^2.
+    second_moment [n]: E theta_ref^2, as the many coarse paths' less the coupled difference (two levels: Giles 2008),
+    which costs less than as many fine paths.
     """
     n, paths, beta = len(replicates), settings["paths"], settings["beta"]
-    finest = settings["inverse_reference"]
+    finest, coarsest = settings["inverse_reference"], settings["inverse_steps"][0]
     path = BrownianPath(replicates.stream.child("path"), 1.0 / finest, (paths, 1))
-    start = torch.stack(
-        [
-            torch.randn(paths, 1, dtype=torch.float64, generator=replicates.stream.child("start", index).torch())
-            for index in replicates
-        ]
-    )
-    start = (settings["start_mean"] + settings["start_variance"] ** 0.5 * start).to(replicates.device)
+    start = _rippled_start(settings, replicates, paths, "start")
 
-    def final(inverse_step: int, amplitude: str) -> Tensor:
+    def final(start: Tensor, inverse_step: int, amplitude: str, noise: BrownianPath) -> Tensor:
         return simulate(
             RIPPLED,
             start,
             beta=beta_for(amplitude, beta, 1.0 / inverse_step),
             step=1.0 / inverse_step,
             steps=inverse_step,
-            noise=path.coarsen(finest // inverse_step),
+            noise=noise,
             first_replicate=replicates.start,
-        ).final.reshape(n, paths)
+        ).final.reshape(n, -1)
 
-    reference = final(finest, settings["reference_amplitude"])
+    reference = final(start, finest, settings["reference_amplitude"], path)
     strong, weak = [], []
     for inverse_step in settings["inverse_steps"]:
-        coarse = final(inverse_step, settings["amplitude"])
+        coarse = final(start, inverse_step, settings["amplitude"], path.coarsen(finest // inverse_step))
         strong.append((coarse - reference).abs().mean(1))
         weak.append((coarse.square() - reference.square()).mean(1))
+    many = settings["anchor_paths"]
+    other = BrownianPath(replicates.stream.child("anchor"), 1.0 / coarsest, (many, 1))
+    # float32 is enough for a mean that nothing is subtracted from path by path
+    anchor = final(
+        _rippled_start(settings, replicates, many, "anchor start").float(), coarsest, settings["amplitude"], other
+    ).double()
     return {
         "strong": torch.stack(strong, -1).cpu().numpy(),
         "weak": torch.stack(weak, -1).cpu().numpy(),
-        "second_moment": reference.square().mean(1).cpu().numpy(),
+        "second_moment": (anchor.square().mean(1) - weak[0]).cpu().numpy(),
     }
+
+
+def _rippled_start(settings: Mapping[str, Any], replicates: Replicates, paths: int, name: str) -> Tensor:
+    """`paths` draws of N(start_mean, start_variance) for each replicate, [n, paths, 1] in float64."""
+    generators = [replicates.stream.child(name, index).torch() for index in replicates]
+    draws = torch.stack([torch.randn(paths, 1, dtype=torch.float64, generator=one) for one in generators])
+    return (settings["start_mean"] + settings["start_variance"] ** 0.5 * draws).to(replicates.device)
 
 
 @lru_cache
@@ -169,8 +177,9 @@ def annealing(settings: Mapping[str, Any], replicates: Replicates) -> Measuremen
 
     A replicate is `chains` chains at constant beta from 0, of which the first `annealed` go on under each schedule of
     `schedules` for `steps` steps: "linear" to 0, "logarithmic", or "constant". settings: also curvatures a_i, step,
-    beta, remainder (as D5's), record_every.
-    Returns plateau [n]; gap [n, schedules]; curves [n, schedules, times], the gap on the way.
+    beta, remainder (as D5's), record_every, predicted: of the plateau, "chain" (`plateau`) or "Gibbs" (p beta / 2).
+    Returns plateau [n] and its plateau_ratio [n] to the prediction; gap [n, schedules]; curves [n, schedules, times],
+    the gap on the way.
     """
     risk = quadratic(settings["curvatures"])
     step, beta = settings["step"], settings["beta"]
@@ -203,7 +212,10 @@ def annealing(settings: Mapping[str, Any], replicates: Replicates) -> Measuremen
         for name in settings["schedules"]
     ]
     stacked = torch.stack(curves, 0).permute(2, 0, 1).cpu().numpy()
-    return {"plateau": gap(settled).cpu().numpy(), "gap": stacked[:, :, -1], "curves": stacked}
+    level = gap(settled).cpu().numpy()
+    gibbs = settings["predicted"] == "Gibbs"
+    expected = 0.5 * p * beta if gibbs else plateau(settings["curvatures"], beta=beta, step=step)
+    return {"plateau": level, "plateau_ratio": level / expected, "gap": stacked[:, :, -1], "curves": stacked}
 
 
 def plateau(curvatures: tuple[float, ...], *, beta: float, step: float) -> float:

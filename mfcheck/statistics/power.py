@@ -22,6 +22,7 @@ def replicates_for(half_width: float, sd: float, level: float, power: float) -> 
     The prediction is taken to be true, samples Gaussian of standard deviation sd (in the units of half_width). The
     interval is Student's at `level`: that of the first look, run.look_level(share, criteria, 1). The probability
     is exact: P(|mean| + t s / sqrt(n) <= half_width), averaged over s^2 ~ sd^2 chi^2_(n-1) / (n-1).
+    Hall's ends, further than Student's, cost some of it: of 0.90 there is 0.897 at n = 84 and 0.86 at n = 24.
     Raises InputError on sizes, levels or powers that are out of range.
     """
     _check(half_width, sd, level, power)

@@ -9,7 +9,9 @@ import torch
 from mpmath import mp
 
 from mfcheck.dynamics.fokker_planck import Grid, bernoulli, generator, gibbs, propagate
-from mfcheck.dynamics.fokker_planck.exponential import chebyshev_coefficients
+from mfcheck.dynamics.fokker_planck.chebyshev import chebyshev_coefficients
+from mfcheck.dynamics.fokker_planck.path import Path
+from mfcheck.dynamics.fokker_planck.rational import APPROXIMATIONS, Approximation
 from mfcheck.errors import InputError
 
 EPS = np.finfo(float).eps
@@ -127,6 +129,27 @@ def test_chebyshev_coefficients_cut_where_they_promise():
             assert longer[len(kept) :].sum() <= accuracy
             # at x = 1 the series sums to exp(0)
             assert abs(longer.sum() - 1.0) < 1e-13
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+def test_rational_approximations_keep_their_error_on_the_half_line(approximation: Approximation):
+    x = -np.concatenate([[0.0], np.logspace(-6, 8, 5000)])
+    values = ((1.0 / (x[:, None] - approximation.poles)) @ approximation.twice_residues).real
+    assert np.abs(values + approximation.at_infinity - np.exp(x)).max() <= approximation.error
+
+
+def test_quintic_of_a_path_is_exact_for_degree_five_and_of_order_six():
+    quintic = np.polynomial.Polynomial([0.3, -1.0, 0.5, 2.0, -0.7, 0.2])
+    times, inside = np.array([0.0, 0.3, 0.5, 1.1, 1.2]), np.linspace(0.0, 1.2, 37)
+    path = Path(times, quintic(times)[:, None, None], quintic.deriv()(times)[:, None, None], 1.0)
+    # values of size 2, differences over gaps of 0.1 up to the fifth order: rounding grows by less than 1e4
+    assert np.abs(path.at(inside)[:, 0, 0] - quintic(inside)).max() < 2e4 * EPS
+    errors = []
+    for count in (5, 9, 17):
+        nodes = np.linspace(0.0, 2.0, count)
+        sine = Path(nodes, np.sin(nodes)[:, None], np.cos(nodes)[:, None], 1.0)
+        errors.append(np.abs(sine.at(np.linspace(0.0, 2.0, 301))[:, 0] - np.sin(np.linspace(0.0, 2.0, 301))).max())
+    assert (-np.diff(np.log2(errors)) > 5.5).all()
 
 
 def test_sentences():

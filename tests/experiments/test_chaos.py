@@ -8,7 +8,6 @@ import torch
 from scipy import integrate, stats
 from scipy.linalg import solve_continuous_lyapunov
 
-from mfcheck.claim import Replicates
 from mfcheck.dynamics.exact import linear_mean_field_chain, linear_mean_field_particles, pair_constant
 from mfcheck.dynamics.fokker_planck import Grid
 from mfcheck.dynamics.gaussian import gaussian
@@ -16,7 +15,6 @@ from mfcheck.experiments import chaos, chaos_linear, chaos_wasserstein
 from mfcheck.experiments.chaos_limits import (
     LimitDrift,
     apart,
-    in_batches,
     limit,
     limit_of,
     line_law,
@@ -26,6 +24,7 @@ from mfcheck.experiments.chaos_limits import (
 )
 from mfcheck.experiments.fluctuations import expected_w1_factor, fluctuation_covariance, independent_w1
 from mfcheck.functional import velocity
+from mfcheck.replicates import Replicates
 from mfcheck.risks import linear_attraction
 from mfcheck.statistics.seeds import stream
 from mfcheck.statistics.wasserstein import LineLaw
@@ -83,8 +82,6 @@ def test_batches_change_nothing() -> None:
     alone = chaos_linear.stationary_moments(settings, some(2, 35))
     for name, values in alone.items():
         np.testing.assert_allclose(together[name][35:37], values, rtol=1e-12)
-    counted = in_batches(lambda part: {"index": np.array(list(part))}, some(70, 5))
-    assert counted["index"].tolist() == list(range(5, 75))
 
 
 # --- laws on the grid -------------------------------------------------------------------------------------------

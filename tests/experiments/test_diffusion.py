@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from mfcheck.claim import Claim, Measurements, Replicates, concatenate
+from mfcheck.claim import Claim
 from mfcheck.experiments import diffusion, time_stepping
 from mfcheck.experiments.batches import in_batches
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates, concatenate
 from mfcheck.statistics.seeds import stream
 from paper_checks import claims_diffusion
 
@@ -23,7 +24,7 @@ FEW = {
     "D2": {"particles": 50},
     "D3": {"systems": 40},
     "D5": {"chains": 50},
-    "D6": {"paths": 16, "inverse_steps": (8, 16), "inverse_reference": 32},
+    "D6": {"paths": 16, "anchor_paths": 20, "inverse_steps": (8, 16), "inverse_reference": 32},
     "D8": {"chains": 30, "annealed": 10, "steps": 20},
 }
 

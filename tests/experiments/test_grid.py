@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from mfcheck.claim import Replicates
 from mfcheck.dynamics.exact import ornstein_uhlenbeck
 from mfcheck.dynamics.fokker_planck import Grid, dissipation, solve_fokker_planck
 from mfcheck.dynamics.gaussian import gaussian
@@ -24,6 +23,7 @@ from mfcheck.experiments.closed_forms import (
 )
 from mfcheck.functional import velocity
 from mfcheck.measure import Measure
+from mfcheck.replicates import Replicates
 from mfcheck.risks import desai_zwanzig
 from mfcheck.statistics.seeds import stream
 from paper_checks.claims_grid import BETA_C, P1, P8

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from mfcheck.claim import Replicates, concatenate
 from mfcheck.experiments import scaling
 from mfcheck.measure import Measure
+from mfcheck.replicates import Replicates, concatenate
 from mfcheck.statistics.seeds import stream
 from paper_checks.claims_scaling import K1, K2
 

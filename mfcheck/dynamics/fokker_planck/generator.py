@@ -23,10 +23,11 @@ def bernoulli(x: np.ndarray) -> np.ndarray:
 
     expm1 keeps the eight digits that exp(x) - 1 loses near 0; below 0 use B(-x) = x + B(x), where nothing cancels.
     """
-    # a denormal in place of 0 gives 1; beyond 700 B is below 1e-301 and exp would overflow
+    # 1e-300 in place of 0 gives 1; beyond 700 B is below 1e-301 and exp would overflow
     safe = np.minimum(x, 700.0)
-    safe[safe == 0.0] = 1e-300
-    return safe / np.expm1(safe)
+    np.maximum(safe, 1e-300, out=safe)
+    safe /= np.expm1(safe)
+    return safe
 
 
 class Axis:
@@ -41,7 +42,12 @@ class Axis:
 
     def step(self, values: np.ndarray) -> np.ndarray:
         """values[next(i)] - values[i]; 0 where there is no next cell."""
-        return self.ahead(values) - values
+        if self.periodic:
+            return self.ahead(values) - values
+        difference = np.empty_like(values)
+        np.subtract(values[..., self.stride :], values[..., : -self.stride], out=difference[..., : -self.stride])
+        difference[..., -self.stride :] = 0.0
+        return difference
 
     def ahead(self, values: np.ndarray) -> np.ndarray:
         """values[next(i)]; values[i] where there is no next cell."""
@@ -125,15 +131,19 @@ class Rates:
     @cached_property
     def diagonal(self) -> np.ndarray:
         """Minus the total rate of leaving each cell."""
-        total = np.zeros_like(self.up[0])
-        for axis, up, down in zip(self.layout.axes, self.up, self.down, strict=True):
+        total = np.negative(self.up[0])
+        for up in self.up[1:]:
             total -= up
-            total -= axis.behind(down)
+        for axis, down in zip(self.layout.axes, self.down, strict=True):
+            if axis.periodic:
+                total -= axis.behind(down)
+            else:
+                total[..., axis.stride :] -= down[..., : -axis.stride]
         return total
 
     def one(self, k: int) -> Rates:
         """The rates of the k-th of several potentials."""
-        rates = Rates(self.layout, tuple(up[k] for up in self.up), tuple(down[k] for down in self.down))
+        rates = Rates(self.layout, tuple([up[k] for up in self.up]), tuple([down[k] for down in self.down]))
         rates.__dict__["diagonal"] = self.diagonal[k]  # computed once for all of them
         return rates
 
@@ -189,8 +199,11 @@ def face_rates(potential: np.ndarray, layout: Layout, beta: float, flux: Flux = 
         if flux == "scharfetter_gummel":
             # B(|x|) downhill and B(|x|) + |x| uphill: neither cancels
             b = bernoulli(np.abs(x))
-            downs.append(diffusion * (b + np.maximum(x, 0.0)))
-            b -= np.minimum(x, 0.0)
+            down = np.maximum(x, 0.0)
+            down += b
+            down *= diffusion
+            downs.append(down)
+            b -= np.minimum(x, 0.0, out=x)
             b *= diffusion
             ups.append(b)
         elif flux == "centred":

@@ -23,6 +23,7 @@ class Landscape(Protocol):
     """
 
     linear: bool
+    layout: Layout
 
     def state(self, masses: np.ndarray) -> np.ndarray:
         """The state of masses [cells]."""
@@ -61,13 +62,14 @@ class FeatureLandscape:
         check_finite(self.features)
         # one block a grid, so that all grids take one product
         grids, (cells, count) = len(self.layout.grids), self.features.shape
-        self._blocks = (self.layout.members.T[:, :, None] * self.features[:, None, :]).reshape(cells, grids * count)
+        blocks = (self.layout.members[:, None, :] * self.features.T[None]).reshape(grids * count, cells)
+        self._blocks = np.ascontiguousarray(blocks)
         self._shape = (grids, count)
 
     def state(self, masses: np.ndarray) -> np.ndarray:
         if self.linear:
             return np.zeros((0,))
-        return (masses @ self._blocks).reshape(self._shape)
+        return (self._blocks @ masses).reshape(self._shape)
 
     def derivative(self, masses: np.ndarray, state: np.ndarray, change: np.ndarray) -> np.ndarray:
         return self.state(change)
@@ -78,8 +80,9 @@ class FeatureLandscape:
         moments = torch.from_numpy(states)
         pull = self.risk.field_at(moments if self.device == "cpu" else moments.to(self.device))
         fields = pull.detach().cpu().numpy()
-        values = self._blocks @ fields.reshape(len(states), -1).T
-        return checked(values.T + self.base)
+        values = fields.reshape(len(states), -1) @ self._blocks
+        values += self.base
+        return checked(values)
 
 
 @dataclass

@@ -30,12 +30,12 @@ def to_coarse(log_fine: np.ndarray, periodic: bool) -> np.ndarray:
     """Values at the centres of the grid with half the cells, by six-point interpolation along each axis."""
     values = log_fine
     for axis in range(log_fine.ndim):
-        padded = _pad(np.moveaxis(values, axis, -1), 2, periodic)
+        padded = _pad(np.swapaxes(values, axis, -1), 2, periodic)
         count = values.shape[axis] // 2
         total = _MIDPOINT[0] * padded[..., 0 : 2 * count : 2]
         for k in range(1, 6):
             total += _MIDPOINT[k] * padded[..., k : k + 2 * count : 2]
-        values = np.moveaxis(total, -1, axis)
+        values = np.swapaxes(total, -1, axis)
     return values
 
 
@@ -43,14 +43,14 @@ def to_fine(coarse: np.ndarray, periodic: bool) -> np.ndarray:
     """Values at the centres of the grid with twice the cells, by four-point interpolation along each axis."""
     values = coarse
     for axis in range(coarse.ndim):
-        moved = np.moveaxis(values, axis, -1)
+        moved = np.swapaxes(values, axis, -1)
         padded = _pad(moved, 2, periodic)
         n = moved.shape[-1]
         fine = np.empty((*moved.shape[:-1], 2 * n))
         windows = [padded[..., k : k + n] for k in range(5)]
         fine[..., 0::2] = sum(w * x for w, x in zip(_QUARTER[::-1], windows[:4], strict=True))
         fine[..., 1::2] = sum(w * x for w, x in zip(_QUARTER, windows[1:], strict=True))
-        values = np.moveaxis(fine, -1, axis)
+        values = np.swapaxes(fine, -1, axis)
     return values
 
 

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-import scipy.sparse
-import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from mfcheck.dynamics.fokker_planck.exponential import evolve, propagate
-from mfcheck.dynamics.fokker_planck.generator import Flux, Layout, Rates, check_beta, check_flux, face_rates
-from mfcheck.dynamics.fokker_planck.grid import Grid, normalised_masses
-from mfcheck.dynamics.fokker_planck.landscape import Landscape, landscape
+from mfcheck.dynamics.fokker_planck.evolution import Weights, evolve, weights
+from mfcheck.dynamics.fokker_planck.generator import Layout, Rates, face_rates
+from mfcheck.dynamics.fokker_planck.landscape import Landscape
+from mfcheck.dynamics.fokker_planck.path import Path
 from mfcheck.errors import InputError
-from mfcheck.functional import Risk
-
-Scheme = Literal["commutator_free", "midpoint", "frozen"]
-SCHEMES = ("commutator_free", "midpoint", "frozen")
 
 # Gauss nodes of a step and the weights of the fourth-order commutator-free exponential scheme with two exponentials.
 # Source: Blanes and Moan, Applied Numerical Mathematics 56 (2006) 1519, and Thalhammer, SIAM J. Numer. Anal. 44 (2006).
@@ -47,7 +38,8 @@ class Past:
 class Dynamics:
     """What a step needs: the landscape on a layout, beta, and the accuracy of each exponential in L1.
 
-    `rounding` collects, over all exponentials, their own L1 errors and the mass of negative rounding that was set to 0.
+    `rounding` collects, over all exponentials, their own L1 errors and the mass of negative rounding that was set to 0;
+    `response` is the largest effect of a change of states on masses that steps have met: see Path.
     """
 
     land: Landscape
@@ -55,16 +47,17 @@ class Dynamics:
     beta: float
     accuracy: float
     rounding: float = 0.0
+    response: float = 0.0
 
     def rates(self, potential: np.ndarray) -> Rates:
         return face_rates(potential, self.layout, self.beta)
 
     def exponential(self, potential: np.ndarray, m: np.ndarray, t: float) -> np.ndarray:
         """exp(tQ) m, negative rounding set to 0 and each grid's mass set back to 1; both amounts on record."""
-        return self._exponential(self.rates(potential), potential, m, t)
+        return self._exponential(self.rates(potential), weights(potential, self.layout, self.beta), m, t)
 
-    def _exponential(self, rates: Rates, potential: np.ndarray, m: np.ndarray, t: float) -> np.ndarray:
-        result, error = evolve(rates, potential, self.beta, m, t, self.accuracy)
+    def _exponential(self, rates: Rates, gibbs: Weights, m: np.ndarray, t: float) -> np.ndarray:
+        result, error = evolve(rates, gibbs, m, t, self.accuracy)
         below = 0.0
         if result.min() < 0.0:
             negative = np.minimum(result, 0.0)
@@ -73,7 +66,7 @@ class Dynamics:
         members = self.layout.members
         totals = members @ result
         result /= totals @ members
-        self.rounding += error + below + float(np.abs(totals - 1.0).max())
+        self.rounding += error + below + max(abs(total - 1.0) for total in totals.tolist())
         return result
 
     def begin(self, time: float, m: np.ndarray) -> Past:
@@ -91,22 +84,28 @@ class Dynamics:
         """
         at = now.time + _GAUSS * tau
         if before is not None:
-            end = self._advance(now, tau, hermite(before, now, at))
+            guess = hermite(before, now, at)
+            end = self.advance(now.masses, tau, guess)
             inside = with_end(before, now, now.time + tau, self.land.state(end), at)
         else:
-            end = self._advance(now, tau, now.state + np.multiply.outer(_GAUSS * tau, now.slope))
-            end = self._advance(now, tau, hermite(now, self.begin(now.time + tau, end), at))
+            end = self.advance(now.masses, tau, now.state + np.multiply.outer(_GAUSS * tau, now.slope))
+            guess = hermite(now, self.begin(now.time + tau, end), at)
+            end = self.advance(now.masses, tau, guess)
             inside = hermite(now, self.begin(now.time + tau, end), at)
-        corrected = self._advance(now, tau, inside)
-        moved = self.layout.members @ np.abs(corrected - end)
-        return self.begin(now.time + tau, corrected), float(moved.max())
+        corrected = self.advance(now.masses, tau, inside)
+        moved = float((self.layout.members @ np.abs(corrected - end)).max())
+        change = float(np.abs(inside - guess).max())
+        # below rounding the quotient says nothing
+        if moved > 1e-13 and change > 0.0:
+            self.response = max(self.response, moved / (tau * change))
+        return self.begin(now.time + tau, corrected), moved
 
-    def _advance(self, now: Past, tau: float, states: np.ndarray) -> np.ndarray:
+    def advance(self, m: np.ndarray, tau: float, states: np.ndarray) -> np.ndarray:
         """Masses after a step, from the states [2, ...] at its two Gauss nodes."""
         potentials = _MIX @ self.land.potentials(states)
-        rates = self.rates(potentials)
-        m = self._exponential(rates.one(0), potentials[0], now.masses, 0.5 * tau)
-        return self._exponential(rates.one(1), potentials[1], m, 0.5 * tau)
+        rates, gibbs = self.rates(potentials), weights(potentials, self.layout, self.beta)
+        m = self._exponential(rates.one(0), gibbs.one(0), m, 0.5 * tau)
+        return self._exponential(rates.one(1), gibbs.one(1), m, 0.5 * tau)
 
 
 def hermite(a: Past, b: Past, times: np.ndarray) -> np.ndarray:
@@ -114,8 +113,9 @@ def hermite(a: Past, b: Past, times: np.ndarray) -> np.ndarray:
     width = b.time - a.time
     u = (times - a.time) / width
     v = u - 1.0
-    weights = ((1.0 + 2.0 * u) * v * v, (3.0 - 2.0 * u) * u * u, width * u * v * v, width * u * u * v)
-    return sum(np.multiply.outer(w, x) for w, x in zip(weights, (a.state, b.state, a.slope, b.slope), strict=True))
+    share = np.stack(((1.0 + 2.0 * u) * v * v, (3.0 - 2.0 * u) * u * u, width * u * v * v, width * u * u * v), 1)
+    known = np.stack((a.state, b.state, a.slope, b.slope))
+    return (share @ known.reshape(4, -1)).reshape(len(times), *a.state.shape)
 
 
 def with_end(a: Past, b: Past, time: float, end: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -147,16 +147,62 @@ def march(dynamics: Dynamics, m: np.ndarray, mesh: Sequence[Sequence[float]]) ->
     return results
 
 
+def follow(
+    dynamics: Dynamics, m: np.ndarray, mesh: Sequence[Sequence[float]], path: Path, allowed: float
+) -> tuple[list[np.ndarray], float]:
+    """As `march`, with states taken from the path of a coarser solution: one pass a step where `march` takes two.
+
+    The path is moved by its distance from the states reached so far, continued linearly: for a path of order four that
+    leaves an error two orders beyond the scheme's. At the end of each step the state reached shows what was missed. A
+    step whose miss, at the path's response, moves more mass than twice its share of `allowed` (L1, for the whole time;
+    what steps do not use passes to later ones) is repeated with it. Second result: the sum of what is left uncorrected.
+    """
+    lengths = np.array([tau for steps in mesh for tau in steps])
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    inner = starts[:, None] + _GAUSS * lengths[:, None]
+    known = path.at(np.concatenate([np.zeros(1), np.column_stack([inner, ends]).ravel()]))
+    along = known[1:].reshape(len(lengths), 3, *known.shape[1:])
+    offset, drift = dynamics.land.state(m) - known[0], np.zeros_like(known[0])
+    # a miss that grows like a parabola from the step's start is on the average of the Gauss nodes at most half its end
+    effect = 0.5 * path.response * lengths
+    left, k = 0.0, 0
+    stages = np.array([*_GAUSS, 1.0])
+    results = []
+    for steps in mesh:
+        for tau in steps:
+            states = along[k] + offset + np.multiply.outer(stages * tau, drift)
+            after = dynamics.advance(m, tau, states[:2])
+            reached = dynamics.land.state(after)
+            missed = reached - states[2]
+            miss = effect[k] * float(np.abs(missed).max())
+            if miss > 2.0 * (allowed - left) / (len(lengths) - k):
+                # the parabola through the last two distances and the new one
+                reach = stages * tau * (stages * tau + (lengths[k - 1] if k else 0.0))
+                states += np.multiply.outer(reach / reach[-1], missed)
+                after = dynamics.advance(m, tau, states[:2])
+                reached = dynamics.land.state(after)
+                miss = effect[k] * float(np.abs(reached - states[2]).max())
+            left += miss
+            m = after
+            before, offset = offset, reached - along[k, 2]
+            drift = (offset - before) / tau
+            k += 1
+        results.append(m)
+    return results, left
+
+
 def adaptive_march(
     dynamics: Dynamics, m: np.ndarray, intervals: Sequence[float], tolerance: float, most: int
-) -> tuple[list[np.ndarray], list[list[float]]]:
-    """Masses at the end of each interval, and the steps that were chosen: each step's mismatch is near tolerance.
+) -> tuple[list[np.ndarray], list[list[float]], Path]:
+    """Masses at the end of each interval, the steps that were chosen (each one's mismatch is near tolerance), the path.
 
     Raises InputError where more than `most` steps would be needed.
     """
     results, mesh = [], []
     now = dynamics.begin(0.0, m)
     before: Past | None = None
+    nodes = [now]
     # first guess: a tenth of the time in which the state would change by its own size
     speed = float(np.abs(now.slope).max(initial=0.0))
     tau = min(max(intervals), 0.1 * float(np.abs(now.state).max(initial=0.0) + 0.1) / speed if speed > 0 else np.inf)
@@ -180,78 +226,19 @@ def adaptive_march(
                 tau = trial * max(factor, 0.2)
                 continue
             before, now = now, after
+            nodes.append(now)
             steps.append(trial)
             left -= trial
             tau = trial * min(factor, 2.5)
         results.append(now.masses)
         mesh.append(steps)
-    return results, mesh
-
-
-def solve_on_grid(
-    risk: Risk,
-    masses: Tensor | np.ndarray,
-    grid: Grid,
-    *,
-    beta: float,
-    times: Sequence[float],
-    step: float,
-    scheme: Scheme = "midpoint",
-    flux: Flux = "scharfetter_gummel",
-    device: str = "cpu",
-) -> Float[Tensor, "T cells"]:
-    """Masses [T, cells] on one grid at one step, with no extrapolation and no error bar: for studies of order.
-
-    masses [cells]; step: an upper bound, each time interval is cut into equal steps no longer. scheme: "midpoint" (the
-    potential at a predicted half step, order 2), "frozen" (the potential at the old time, order 1) or "commutator_free"
-    (order 4; Scharfetter-Gummel only). flux as in `generator`. Raises InputError on bad input, as solve_fokker_planck.
-    """
-    check_beta(beta)
-    check_flux(flux)
-    intervals = time_intervals(times)
-    if not (np.isfinite(step) and step > 0):
-        raise InputError(f"a step is finite and > 0; it came as {step}")
-    if scheme not in SCHEMES:
-        raise InputError(f"scheme is one of {', '.join(SCHEMES)}; it came as {scheme!r}")
-    m = normalised_masses(_array(masses), grid)
-    layout = Layout((grid,))
-    land = landscape(risk, layout, device)
-    mesh = [_equal(length, step) for length in intervals]
-    dynamics = Dynamics(land, layout, beta, 1e-13)
-    if scheme == "commutator_free":
-        if flux != "scharfetter_gummel":
-            raise InputError(f"scheme='commutator_free' goes with flux='scharfetter_gummel'; flux came as {flux!r}")
-        return torch.from_numpy(np.stack(march(dynamics, m, mesh)))
-    exponential = dynamics.exponential if flux == "scharfetter_gummel" else _other_flux(layout, beta, flux)
-    results = []
-    for steps in mesh:
-        for tau in steps:
-            potential = land.potentials(land.state(m)[None])[0]
-            if scheme == "midpoint" and not land.linear:
-                potential = land.potentials(land.state(exponential(potential, m, 0.5 * tau))[None])[0]
-            m = exponential(potential, m, tau)
-        results.append(m)
-    return torch.from_numpy(np.stack(results))
-
-
-def _other_flux(layout: Layout, beta: float, flux: Flux) -> Callable[[np.ndarray, np.ndarray, float], np.ndarray]:
-    """exp(tQ) m as it comes, with no clipping: these fluxes are there to be compared with."""
-
-    def exponential(potential: np.ndarray, m: np.ndarray, t: float) -> np.ndarray:
-        matrix = scipy.sparse.csc_array(face_rates(potential, layout, beta, flux).matrix())
-        reversible = flux == "upwind" and layout.axes[0].stride == 1 and not layout.axes[0].periodic
-        return propagate(matrix, m, t, "cram" if reversible else "expm").numpy()
-
-    return exponential
-
-
-def _equal(length: float, step: float) -> list[float]:
-    count = int(np.ceil(length / step * (1.0 - 1e-9)))
-    return [length / count] * count if count else []
-
-
-def _array(values: Tensor | np.ndarray) -> np.ndarray:
-    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values, dtype=np.float64)
+    path = Path(
+        np.array([node.time for node in nodes]),
+        np.stack([node.state for node in nodes]),
+        np.stack([node.slope for node in nodes]),
+        dynamics.response,
+    )
+    return results, mesh, path
 
 
 def time_intervals(times: Sequence[float]) -> list[float]:
