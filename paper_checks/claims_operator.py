@@ -3,8 +3,9 @@
 import numpy as np
 from scipy import stats
 
-from mfcheck.claim import Claim, Control, Criterion, Measurements
+from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.experiments import operator, operator_sobol
+from mfcheck.replicates import Measurements
 from mfcheck.statistics.estimate import Estimate, exact, kolmogorov_distance, largest_deviation, order
 from mfcheck.statistics.verdict import Region
 

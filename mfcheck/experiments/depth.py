@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.gaussian_tokens import moment_flow, moment_steps
 from mfcheck.dynamics.tokens import QuantileFlow, quantile_flow, residual_flow, token_velocity
 from mfcheck.experiments.batches import in_batches
 from mfcheck.heads import causal, matrix_softmax, scalar_softmax
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import stream
 
 #: T2's two scalar heads (a, v).

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.langevin import simulate
 from mfcheck.dynamics.tokens import token_velocity
 from mfcheck.functional import Risk
 from mfcheck.heads import Head, hardmax_attention, matrix_softmax
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates
 
 
 def flow_risk(head: Head, tokens: Tensor, layers: int, target: float, decay: float) -> Risk:

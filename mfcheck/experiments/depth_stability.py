@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.tokens import residual_flow, stability_exponent
 from mfcheck.heads import Head, hardmax_attention, matrix_softmax
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import stream
 
 #: |A| R^2 of the pairs: beyond 0.05 the bound holds by so much that it says nothing.

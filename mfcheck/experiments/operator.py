@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.heads import scalar_softmax
 from mfcheck.measure import Measure
 from mfcheck.operator import (
@@ -24,6 +23,7 @@ from mfcheck.operator import (
     product,
     rule_on_the_line,
 )
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import Stream, stream
 
 #: The law of scalar heads: a ~ N(.7, 1) and, where it is normal, v ~ N(.6, .8^2).

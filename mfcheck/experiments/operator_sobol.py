@@ -10,12 +10,12 @@ import torch
 from scipy.stats import qmc
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.heads import Head, hardmax_attention, matrix_softmax
 from mfcheck.heads.protocol import inner_products
 from mfcheck.heads.softmax import softmax_average
 from mfcheck.measure import Measure
 from mfcheck.operator import Sequences, gauss_hermite, head_values, operator_moments
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import stream
 
 #: The law of heads: the entries of A and of V are independent and normal, with these means and deviations; p = 8.

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.dynamics.equilibria import desai_zwanzig_critical_beta
 from mfcheck.dynamics.fokker_planck import Grid, free_energy, gibbs_fixed_point, solve_on_grid, spectral_gap
 from mfcheck.dynamics.gaussian import Gaussian, gaussian
@@ -22,6 +21,7 @@ from mfcheck.experiments.attention_data import layer, layer_data, plane
 from mfcheck.feature_risk import FeatureRisk
 from mfcheck.functional import evaluate, first_variation
 from mfcheck.measure import Measure
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.risks import desai_zwanzig
 
 Settings = Mapping[str, Any]

@@ -12,10 +12,10 @@ import torch
 from scipy import stats
 from scipy.stats import qmc
 
-from mfcheck.claim import Measurements, Replicates
 from mfcheck.experiments import operator, operator_sobol
 from mfcheck.heads import scalar_softmax
 from mfcheck.operator import head_values
+from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import stream
 from paper_checks.claims_operator import largest_distance, largest_mean
 
