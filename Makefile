@@ -21,9 +21,11 @@ test: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n auto
 
-# The claims table in the README, from the outcomes of the last `make verify`.
+# What the README shows (claims table, a printed sample, the figure), from the outcomes of the last `make verify`.
 readme: $(READY)
 	$(BIN)/python -m mfcheck.report README.md $(OUT)
+	$(BIN)/python -m figures wasserstein --outcomes $(OUT) --out docs/figures
+	rm docs/figures/*.pdf
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
