@@ -1,4 +1,4 @@
-"""The mfcheck command."""
+"""`mfcheck figures`: the convergence figures, from the outcomes of an earlier run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,11 @@ from typing import Annotated
 
 import typer
 
+from mfcheck.cli.refuse import refuse
 from mfcheck.errors import InputError
 from mfcheck.outcome import Outcome, read_outcomes
 
-app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
-figures_app = typer.Typer()
 
-
-@app.callback()
-def main() -> None:
-    """Verify mean-field theories of attention, claim by claim."""
-
-
-@app.command()
-@figures_app.command()
 def figures(
     names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all of them if none is named.")] = None,
     outcomes: Annotated[Path, typer.Option(help="Folder that holds outcomes.jsonl.")] = Path("outcomes"),
@@ -39,8 +30,7 @@ def figures(
         read = {outcome.name: outcome for outcome in read_outcomes(outcomes / "outcomes.jsonl")}
         missing = [_draw(name, modules[name], read, outcomes, out) for name in names or modules]
     except InputError as error:
-        typer.echo(f"mfcheck figures: {error}", err=True)
-        raise typer.Exit(2) from error
+        refuse("figures", error)
     if any(missing):
         raise typer.Exit(2)
 
