@@ -2,8 +2,8 @@
 
     python benchmarks/false_alarms.py --seeds 20
 
-Claims without randomness do not depend on the seed and run at the first one only. Outcomes go to a file as they are
-reached; the same command again takes them over and runs the rest.
+All claims run at all seeds: one without replicates may still draw its problems by the seed. Outcomes go to a file as
+they are reached; the same command again takes them over and runs the rest.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ def main(
         path = out / f"seed_{seed}.jsonl"
         known = {outcome.identity: outcome for outcome in read_outcomes(path)} if path.exists() else {}
         for claim in chosen:
-            if claim.replicates == 0 and seed > 0:
-                continue
             for control in (None, *claim.controls):
                 earlier = known.get(identity(claim, plan, control))
                 if earlier is not None:
