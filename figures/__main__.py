@@ -1,8 +1,0 @@
-"""`python -m figures [NAME ...] [--outcomes DIR] [--out DIR]`: the same as `mfcheck figures`."""
-
-import typer
-
-from mfcheck.cli.figures import figures
-
-if __name__ == "__main__":
-    typer.run(figures)
