@@ -73,6 +73,11 @@ def simulate(
     batch; noise: a BrownianPath of this step and shape (M, p) in the seed's place, for coupled runs. noise_dtype:
     float32 unless asked otherwise, also into a float64 state; see BrownianPath.
     Raises InputError on bad shapes, values or names, and where the state stops being finite.
+
+    >>> from mfcheck.risks import quadratic
+    >>> run = simulate(quadratic(), torch.ones(1, 2, 1), beta=0.0, step=0.5, steps=2)
+    >>> run.final.ravel().tolist()  # (1 - eta)^2
+    [0.25, 0.25]
     """
     theta = _initial_state(initial, device)
     _check_numbers(step, steps, scheme, scaling, first_replicate)
