@@ -46,8 +46,8 @@ MOMENT_CRITERIA = tuple(_against_grid(index) for index in range(len(attention_pa
 
 C6 = Claim(
     id="C6",
-    statement="M attention heads trained by noisy gradient descent follow the mean-field equation: risk and moments are "
-    "the grid's, and the sliced W2 between them falls like M^(-1/2)",
+    statement="M attention heads trained by noisy gradient descent follow the mean-field equation: risk and moments "
+    "are the grid's, and the sliced W2 between them falls like M^(-1/2)",
     prediction="risk, means and second moments of M = 512 within 3 % of the grid's; slope -0.5 +- 0.1",
     source="Sznitman 1991; Fournier and Guillin 2015; [HL]",
     hypotheses="heads theta = (a, v) with value tanh(v) and softmax(a x y); beta, weight decay > 0; Heun's scheme",
