@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,9 @@ def _network(loss: str) -> Risk:
     )
 
 
-def _attention(head: Head) -> tuple[Risk, int]:
-    """The risk of an attention layer of this head on three fixed sequences of three tokens, and its p."""
+def _attention(make: Callable[[], Head]) -> tuple[Risk, int]:
+    """The risk of an attention layer of a head on three fixed sequences of three tokens, and its p."""
+    head = make()
     d = head.token_dimension
     generator = stream(0, "attention layer", d).torch()
     # logits of order 1, so that a shift of eps stays small beside them
@@ -113,7 +115,7 @@ SUBJECTS: dict[str, Callable[[], tuple[Risk, int]]] = {
     "two-layer network, logistic loss": lambda: (_network("logistic"), 2),
     "a callable: kernel energy": lambda: (kernel_energy, 2),
     "scalar attention layer": _scalar_attention,
-    **{f"attention layer: {name}": lambda head=head: _attention(head()) for name, head in HEADS.items()},
+    **{f"attention layer: {name}": partial(_attention, make) for name, make in HEADS.items()},
     "index-dependent": lambda: (index_dependent, 2),
 }
 
