@@ -49,6 +49,8 @@ C6 = Claim(
     statement="M attention heads trained by noisy gradient descent follow the mean-field equation: risk and moments "
     "are the grid's, and the sliced W2 between them falls like M^(-1/2)",
     prediction="risk, means and second moments of M = 512 within 3 % of the grid's; slope -0.5 +- 0.1",
+    formula=r"\Big(\mathbb{E}\,SW_2(\rho_M,\rho_s)^2\Big)^{1/2}\sim M^{-1/2},\quad "
+    r"\partial_s\rho=\nabla\cdot\Big(\rho\nabla\frac{\delta L_\lambda}{\delta\rho}\Big)+\beta\Delta\rho",
     source="Sznitman 1991; Fournier and Guillin 2015; [HL]",
     hypotheses="heads theta = (a, v) with value tanh(v) and softmax(a x y); beta, weight decay > 0; Heun's scheme",
     experiment=attention_particles.heads_against_grid,
@@ -112,6 +114,8 @@ V5 = Claim(
     statement="heads trained together are not independent: in stationarity M Cov(V_M) across trainings is the linear "
     "response (C^-1 + I/(K beta))^-1 of their Gibbs law, C = Cov_{rho*}(h), and not C",
     prediction="slope -0.5 +- 0.05; trace within 10 % of the constant, entries within 10 % of that trace",
+    formula=r"M\operatorname{Cov}(V_M)\to\Big(C^{-1}+\frac{1}{K\beta}I\Big)^{-1},\quad "
+    r"C=\operatorname{Cov}_{\rho^{*}}(h)",
     source="linear response of the Gibbs law exp(-M R / beta); [HRSS] for rho*",
     hypotheses="mean squared error over K data, beta and weight decay > 0; stationarity; Leimkuhler and Matthews",
     experiment=trained_particles.operator_of_trained_heads,

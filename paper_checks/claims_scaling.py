@@ -16,6 +16,8 @@ K1 = Claim(
     statement="the gradient of a risk in a weight is its first variation, and M times that in a particle is the "
     "gradient of the first variation",
     prediction="both agree to 1e-6 with difference quotients on appending an atom, for every shipped risk and head",
+    formula=r"\frac{\delta L}{\delta\rho}(\theta_j)=\frac{\partial R}{\partial w_j},\quad "
+    r"\nabla\frac{\delta L}{\delta\rho}(\theta_j)=\frac{1}{w_j}\frac{\partial R}{\partial\theta_j}",
     source="first variation and Wasserstein gradient of a function of points and weights",
     hypotheses="the risk is a differentiable function of the measure; float64",
     experiment=scaling.weights_and_points,
@@ -60,6 +62,7 @@ K2 = Claim(
     statement="the mean-field update samples at beta whatever M, the raw update at M beta; raw(eta, beta) is "
     "mean_field(eta/M, M beta) path by path",
     prediction="Euler-Maruyama's stationary variances for both within 1 %, for M = 1, 8, 64; paths equal to rounding",
+    formula=r"\text{raw}(\eta,\beta)=\text{mean-field}(\eta/M,\,M\beta)",
     source="substitution of eta/M and M beta in the update",
     hypotheses="variances on a quadratic, where all particles are independent; paths on an interacting risk",
     experiment=scaling.two_scalings,

@@ -39,6 +39,7 @@ G1 = Claim(
     statement="one mean-field attention layer with diffusion: F - F* decays exponentially from any start, at least at "
     "the rate of a rigorous log-Sobolev constant, and in the end at twice the gap of the linearised equation",
     prediction="never above the Holley-Stroock and Bakry-Emery bounds; tail rates within 3 % of 2 gap (L1: gap)",
+    formula=r"F[\rho_s]-F^{*}\le C\,e^{-2\alpha\beta s},\quad \text{tail rate}=2\times\text{gap}",
     source="[HL]; Nitanda, Wu, Suzuki 2022; Chizat 2022; Holley and Stroock 1987; Bakry and Emery 1985",
     hypotheses="bounded heads, a loss convex along mixtures, weight decay, beta > 0",
     experiment=training.decay,
@@ -82,6 +83,7 @@ G2 = Claim(
     statement="the limit is the unique Gibbs fixed point, and the undamped iteration of the Gibbs map converges to it "
     "exactly where lambda_max(Cov(h)) < K beta",
     prediction="three starts and Newton agree to 1e-6 in L1; an iteration multiplies by lambda_max / (K beta)",
+    formula=r"\rho^{*}=\frac{1}{Z}\exp\Big(-\frac{1}{\beta}\frac{\delta L_\lambda}{\delta\rho}[\rho^{*}]\Big)",
     source="Hu, Ren, Siska, Szpruch 2019",
     hypotheses="a loss convex along mixtures, weight decay, beta > 0; mean squared error over K data",
     experiment=training.limits,
