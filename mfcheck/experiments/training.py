@@ -42,10 +42,10 @@ _REGIME = ("data", "tokens", "token_scale", "query_scale", "teacher", "weight_de
 def decay(settings: Settings, replicates: Replicates) -> Measurements:
     """G1: free energy and L1 distance to the fixed point along the equation, in three regimes, from every start.
 
-    settings: the tail regime's data, tokens, token_scale, query_scale, teacher, weight_decay, beta, step and cells; what
-    differs from it in the bound regime (bound_token_scale, bound_weight_decay, bound_beta) and in the metastable one
-    (metastable_weight_decay, metastable_beta, metastable_step); window and metastable_window: (first, last) time of
-    the tails; bound_times; rate: "linearised gap" as claimed, "frozen gap" or "2 lambda"; noise: False is beta = 0
+    settings: the tail regime's data, tokens, token_scale, query_scale, teacher, weight_decay, beta, step and cells;
+    what differs from it in the bound regime (bound_token_scale, bound_weight_decay, bound_beta) and in the metastable
+    one (metastable_weight_decay, metastable_beta, metastable_step); window and metastable_window: (first, last) time
+    of the tails; bound_times; rate: "linearised gap" as claimed, "frozen gap" or "2 lambda"; noise: False is beta = 0
     from a Dirac start in the place of the equation. Measures, each with a leading axis of 1: free_energy_rate,
     distance_rate and their metastable_ kind [1, starts, 2 halves of the window], over twice the gap and over the gap;
     bound [1, 2 regimes, 2 bounds]: the largest (F - F*) / (F(0) - F*) e^{rate s} over s > 0 and starts; bound_rates
