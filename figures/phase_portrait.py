@@ -1,7 +1,7 @@
 """Attention heads in training: particles over the density of the law of heads that the mean-field equation gives.
 
-To see: at every time the particles fill the density's contours, which move from the start to two wells, that of the
-teacher and its mirror image with both signs flipped. Refuted by particles elsewhere than the density, as for the raw
+To see: at every time the particles fill the density's contours, which move from the start into the teacher's well
+and spread to its mirror image, both signs flipped. Refuted by particles elsewhere than the density, as for the raw
 gradient without the factor M (bottom), whose heads only diffuse.
 """
 
@@ -38,8 +38,8 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     count = len(np.array(claim.data["heads"])[0])
     shares = ", ".join(f"{share:.0%}" for share in reversed(SHARES))
     figure.suptitle(
-        f"C6: {claim.verdict.value} (seed {claim.seed}); {count} heads over the grid's density, contours of {shares} of "
-        "its mass",
+        f"C6: {claim.verdict.value} (seed {claim.seed}); {count} heads over the grid's density, contours of {shares} "
+        "of its mass",
         fontsize=8,
         x=0.01,
         ha="left",
@@ -52,7 +52,8 @@ def _portrait(axes: Axes, outcome: Outcome, index: int, colour: str) -> None:
     density = np.array(outcome.data["density"][index])
     width = (high - low) / len(density)
     centres = low + width * (np.arange(len(density)) + 0.5)
-    axes.contourf(centres, centres, density.T, levels=[*_levels(density), density.max()], cmap="Greys", alpha=0.6)
+    levels = [*_levels(density), density.max()]
+    axes.contourf(centres, centres, density.T, levels=levels, colors=("0.92", "0.82", "0.66"))
     heads = np.array(outcome.data["heads"][index])
     axes.plot(heads[:, 0], heads[:, 1], ".", color=colour, ms=1.2, mew=0)
     axes.set_xlim(-SHOWN, SHOWN)

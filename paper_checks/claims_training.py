@@ -53,6 +53,9 @@ DECAY: dict[str, Any] = LAYER | {
     "noise": True,
 }
 
+#: The settings that the figure names.
+SHOWN = ("window", "weight_decay", "beta")
+
 G1 = Claim(
     id="G1",
     statement="one mean-field attention layer with diffusion: F - F* decays exponentially from any start, at least at "
@@ -82,20 +85,29 @@ G1 = Claim(
         Control("2 lambda", {"rate": "2 lambda"}, refutes=(TAIL_F, TAIL_L1, METASTABLE, BOUNDS)),
         Control("beta = 0 from a Dirac start", {"noise": False}, refutes=(TAIL_F, TAIL_L1, METASTABLE)),
     ),
-    record=lambda m: {
-        name: m[name][0].tolist()
-        for name in (
-            *(prefix + name for prefix in ("", "metastable_") for name in ("times", "curves", "gap")),
-            "bound_times",
-            "bound_curves",
-            "bound_rates",
-            "bound",
-        )
-    }
-    | {
-        name: DECAY[name]
-        for name in ("window", "beta", "metastable_window", "weight_decay", "metastable_weight_decay", "metastable_beta")
-    },
+    record=lambda m: (
+        {
+            name: m[name][0].tolist()
+            for name in (
+                *(prefix + name for prefix in ("", "metastable_") for name in ("times", "curves", "gap")),
+                "bound_times",
+                "bound_curves",
+                "bound_rates",
+                "bound",
+            )
+        }
+        | {
+            name: DECAY[name]
+            for name in (
+                "window",
+                "beta",
+                "metastable_window",
+                "weight_decay",
+                "metastable_weight_decay",
+                "metastable_beta",
+            )
+        }
+    ),
 )
 
 AGREE = "largest L1 distance between the limits of three starts and Newton's"
