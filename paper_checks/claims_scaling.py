@@ -9,13 +9,13 @@ from mfcheck.replicates import Measurements
 from mfcheck.statistics.estimate import Estimate, exact, variance_ratio
 from mfcheck.statistics.verdict import Region
 
-SHIPPED = tuple(name for name in scaling.SUBJECTS if name != "index-dependent")
+SHIPPED = tuple(name for name in scaling.SUBJECTS if "index-dependent" not in name)
 
 K1 = Claim(
     id="K1",
     statement="the gradient of a risk in a weight is its first variation, and M times that in a particle is the "
     "gradient of the first variation",
-    prediction="both agree to 1e-6 with difference quotients on appending an atom, for every shipped risk",
+    prediction="both agree to 1e-6 with difference quotients on appending an atom, for every shipped risk and head",
     formula=r"\frac{\delta L}{\delta\rho}(\theta_j)=\frac{\partial R}{\partial w_j},\quad "
     r"\nabla\frac{\delta L}{\delta\rho}(\theta_j)=\frac{1}{w_j}\frac{\partial R}{\partial\theta_j}",
     source="first variation and Wasserstein gradient of a function of points and weights",
@@ -31,6 +31,11 @@ K1 = Claim(
         Control(
             "a risk that depends on the particle's index",
             {"risks": ("index-dependent",)},
+            refutes=("weights: first variation", "points: its gradient"),
+        ),
+        Control(
+            "a head that depends on its index",
+            {"risks": ("attention layer: index-dependent",)},
             refutes=("weights: first variation", "points: its gradient"),
         ),
     ),

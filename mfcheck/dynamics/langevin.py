@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mfcheck.device import keep_freed_memory
 from mfcheck.dynamics.brownian import GROUP, BrownianPath, NoiseReader
 from mfcheck.dynamics.drift import FEATURES_AT_ONCE, Drift, Force, force_of
 from mfcheck.dynamics.schedules import Schedule, as_schedule
@@ -85,6 +86,8 @@ def simulate(
     betas = as_schedule(beta).betas(steps)
     path = _path(noise, seed, step, (particles, dimension), noise_dtype)
     marks = _recorded_steps(record, steps)
+    if theta.device.type == "cpu":
+        keep_freed_memory()
     with torch.no_grad():
         force = force_of(risk, theta)
         stepper = _Stepper(force, scheme, step, step / particles if scaling == "raw" else step, betas)
