@@ -48,7 +48,13 @@ def operator_of_trained_heads(settings: Settings, replicates: Replicates) -> Mea
         seed = replicates.stream.child("trainings", particles)
         operators = simulate(
             risk,
-            _draws(settings, replicates, particles),
+            draws(
+                _stationary(_regime(settings), settings["cells"]),
+                plane(settings["cells"]),
+                replicates,
+                str(particles),
+                (settings["systems"], particles),
+            ),
             beta=settings["beta"],
             step=step,
             steps=marks[-1],
@@ -111,16 +117,3 @@ def _features_covariance(regime: tuple[tuple[str, Any], ...], cells: int) -> Flo
     law, features = _stationary(regime, cells), layer(dict(regime)).features
     assert features is not None
     return Measure(features(law.points), law.weights).covariance()
-
-
-def _draws(settings: Settings, replicates: Replicates, particles: int) -> Float[Tensor, "systems M 2"]:
-    """Independent draws of rho*, uniform in the cells, for the systems of every replicate; float32."""
-    law, block = _stationary(_regime(settings), settings["cells"]), settings["systems"]
-    width = plane(settings["cells"]).spacing[0]
-    parts = []
-    for replicate in replicates:
-        generator = replicates.stream.child("start", particles, replicate).torch()
-        chosen = torch.multinomial(law.weights, block * particles, replacement=True, generator=generator)
-        within = torch.rand(block * particles, 2, generator=generator, dtype=torch.float64) - 0.5
-        parts.append((law.points[chosen] + width * within).reshape(block, particles, 2))
-    return torch.cat(parts).float().to(replicates.device)
