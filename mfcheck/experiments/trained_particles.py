@@ -34,7 +34,8 @@ def operator_of_trained_heads(settings: Settings, replicates: Replicates) -> Mea
     particles, systems, cells; constant: "linear response" as claimed or "independent"; shared_noise.
 
     Every training starts from M independent draws of the grid's rho*, the limit of any start: then only what the heads
-    have learnt of each other has to come about. It does at twice the spectral gap, so that burn_in leaves 3 % of it.
+    have learnt of each other has to come about, at the latest at twice the spectral gap: by s = 12 the excess of 80 %
+    of independent heads has fallen to 2 % (measured; averaged over snapshots up to s = 20, to 1 %).
     Measures covariance [n, ladder, K, K], M times that of V_M; expected [n, K, K], the constant that it is compared
     with, and expected_bar [n], the relative error of its trace.
     """
