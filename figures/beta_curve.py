@@ -34,11 +34,9 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     weak.plot(betas, values[0, :, energy], color=ORANGE, ls="--", label="free energy")
     weak.plot(betas, values[0, :, bare], color=GREEN, ls="-.", label=r"bare $L$")
     caption(weak, curve)
-    strong.plot(betas, values[1, :, bare], color=GREEN, ls="-.", marker="^", label=r"bare $L$, strong decay")
-    strong.plot(betas, values[1, :, risk] - values[1, 0, risk] + values[1, 0, bare], color=BLUE, marker="o",
-                label=r"$L_\lambda$, shifted to start there")  # fmt: skip
+    strong.plot(betas, values[1, :, bare], color=GREEN, ls="-.", marker="^", label=r"bare $L$, strong weight decay")
     low, high = values[1, :, bare].min(), values[1, :, bare].max()
-    strong.set_ylim(low - 0.5 * (high - low), high + 2.0 * (high - low))
+    strong.set_ylim(low - 0.3 * (high - low), high + 0.5 * (high - low))
     for axes in (weak, strong):
         axes.set_xscale("log")
         axes.set_xticks(betas, [f"{beta:g}" for beta in betas])

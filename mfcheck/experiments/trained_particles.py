@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mfcheck.dynamics.fokker_planck import gibbs_fixed_point
 from mfcheck.dynamics.langevin import BrownianPath, simulate
-from mfcheck.experiments.attention_data import layer, plane
+from mfcheck.experiments.attention_data import draws, layer, plane
 from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.chaos_limits import TOGETHER
 from mfcheck.measure import Measure

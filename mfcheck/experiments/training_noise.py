@@ -104,7 +104,7 @@ def _values(settings: Settings, beta: float, cells: int) -> list[float]:
     risk, grid = layer(settings), _grid(beta, settings["weight_decay"], cells)
     masses = gibbs_fixed_point(risk, grid, beta)
     law = Measure(grid.centres, masses)
-    bare = layer(settings | {"weight_decay": 0.0})
+    bare = layer({**settings, "weight_decay": 0.0})
     return [float(evaluate(risk, law)), float(free_energy(risk, masses, grid, beta)), float(evaluate(bare, law))]
 
 
