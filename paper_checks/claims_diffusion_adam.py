@@ -20,7 +20,7 @@ D7_SETTINGS = {
     "beta2": 0.999,
     "base": "Adam",
     "noise": "isotropic",
-    "chains": 200,
+    "chains": 125,
     # v forgets its start within 1 / (1 - beta2) = 1000 steps: e^-2 to e^-3 of it is left where it is looked at
     "steps": 3000,
     "forgotten": 2000,
@@ -57,7 +57,7 @@ D7 = Claim(
     hypotheses="beta1 = 0, epsilon = 0, (1 - beta2) beta / eta <= 0.01",
     experiment=adam.stationary_spread,
     settings=D7_SETTINGS,
-    replicates=32,
+    replicates=64,
     criteria=(
         Criterion("std at a = 0.5", _spread(0), Region.around(1.0, relative=0.01)),
         Criterion("std at a = 4", _spread(1), Region.around(1.0, relative=0.01)),

@@ -15,7 +15,7 @@ from mfcheck.attention.optim import Langevin
 from mfcheck.replicates import Measurements, Replicates, concatenate
 
 #: Replicates that share a generator: the optimiser moves them as one tensor.
-TOGETHER = 32
+TOGETHER = 64
 
 
 def adam_spread(beta: float, eta: float) -> float:
