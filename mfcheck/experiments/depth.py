@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
+from mfcheck.dynamics.continuity_grid import GridFlow, continuity_grid
 from mfcheck.dynamics.scalar_tokens import scalar_softmax_flow
 from mfcheck.dynamics.tokens import QuantileFlow, quantile_flow, residual_flow, token_velocity
 from mfcheck.experiments.batches import in_batches
@@ -22,6 +23,8 @@ from mfcheck.statistics.seeds import stream
 
 #: T2's two scalar heads (a, v).
 SCALAR_HEADS = ((1.0, 0.8), (-0.5, 0.6))
+#: The interval of T2's grid; the tokens end within [-0.9, 2].
+GRID = (-1.1, 2.1)
 
 
 def residual_order(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
@@ -68,6 +71,18 @@ def _continuity_equation(layers: int, nodes: int) -> QuantileFlow:
 
 
 @functools.lru_cache
+def _on_a_grid(layers: int, cells: int) -> GridFlow:
+    heads = Measure.uniform(torch.tensor(SCALAR_HEADS, dtype=torch.float64))
+    levels = np.linspace(0.0, 1.0, 2**14 + 1)
+    # linear between so many quantiles F is off by 1e-8
+    places = start_quantile(levels)
+    return continuity_grid(
+        scalar_softmax(), heads, lambda x: np.interp(x, places, levels), (places[0], places[-1]), GRID,
+        depth_step=1 / layers, layers=layers, cells=cells,
+    )  # fmt: skip
+
+
+@functools.lru_cache
 def _constant(layers: int, nodes: int) -> tuple[float, float]:
     """lim N E W2^2 and its error, of second order in the nodes: 4/3 of the change from half as many bounds both."""
     constants = []
@@ -86,9 +101,9 @@ def number_of_tokens(settings: Mapping[str, Any], replicates: Replicates) -> Mea
 
     A replicate draws as many tokens as the largest N of `tokens`, cut into systems of N for every rung (each N
     divides the next). settings: tokens; layers; nodes of the quantile flow; mask: "none", or "causal on sorted
-    tokens". Returns w2_squared [n, rungs], reference [n] (W2), constant [n, 2]: lim N E W2^2 and its error, and
-    cell masses on a grid for the figure: masses [n, 50] of the flow, histogram [n, 50] of the largest system, both on
-    grid edges [n, 51].
+    tokens"; cells of the grid. Returns w2_squared [n, rungs], reference [n] (W2), constant [n, 2]: lim N E W2^2 and its
+    error, grid_gap [n]: W1 between the quantile flow and the grid's solution over the sum of their error bars; and for
+    the figure masses [n, cells] on the grid, histogram [n, 50] of the largest system between edges [n, 51].
     """
     heads = torch.tensor(SCALAR_HEADS, dtype=torch.float64, device=replicates.device)
     layers, ladder = settings["layers"], settings["tokens"]
@@ -105,13 +120,16 @@ def number_of_tokens(settings: Mapping[str, Any], replicates: Replicates) -> Mea
         )  # fmt: skip
         moved = end.cpu().numpy().reshape(len(pool), -1, count)
         columns.append(flow.squared_wasserstein_2(moved).mean(-1))
+    grid = _on_a_grid(layers, settings["cells"])
+    gap = grid.wasserstein_1(flow.edges, np.linspace(0.0, 1.0, len(flow.edges))) / (grid.error + flow.error)
     edges = np.linspace(flow.edges[0] - 1e-9, flow.edges[-1] + 1e-9, 51)
     repeat = (len(pool), 1)
     return {
         "w2_squared": np.stack(columns, -1),
         "reference": np.full(len(pool), flow.error),
         "constant": np.tile(_constant(layers, settings["nodes"] // 4), repeat),
-        "masses": np.tile(flow.masses(edges), repeat),
+        "grid_gap": np.full(len(pool), gap),
+        "masses": np.tile(grid.masses, repeat),
         "histogram": np.stack([np.histogram(row, edges)[0] / ladder[-1] for row in moved[:, 0]]),
         "edges": np.tile(edges, repeat),
     }
