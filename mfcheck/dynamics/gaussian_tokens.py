@@ -64,7 +64,7 @@ def moment_variation(
     depth_step: float,
     layers: int,
 ) -> tuple[Array, Array]:
-    """What small changes of the start, [..., d] and [..., d, d], become under `moment_steps`: its derivative, exactly."""
+    """What small changes of the start, [..., d] and [..., d, d], become under `moment_steps`: its derivative."""
     m, s, dm, ds = mean, covariance, mean_change, covariance_change
     for _ in range(layers):
         step = np.eye(len(m)) + depth_step * value @ s @ logits.T

@@ -71,4 +71,3 @@ def _velocity(heads: list[tuple[float, float, float]], x: Tensor, causal: bool) 
             above.mul_(z).add_(sums[k + 1], alpha=k + 1)
         velocity.add_(above.div_(below).add_(centre), alpha=weight * v)
     return velocity
-

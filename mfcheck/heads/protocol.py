@@ -42,9 +42,9 @@ class Head:
     parameter_dimension p, token_dimension d. function(theta [..., p], x [..., d], tokens [..., n, d],
     weights [..., n]) -> [..., d], all leading axes broadcast against each other: theta [M, 1, p] with x [K, d] and
     tokens [K, n, d] gives [M, K, d]. values(theta [..., p], tokens [..., n, d]) -> [..., n, d], where it is given, are
-    the points whose convex hull holds the output. everywhere(theta, places [..., k, d], tokens, weights) -> [..., k, d],
-    where it is given, is the function at k places of one law by products of matrices, for the tokens' own flow; weights
-    None are 1/n, and it is not differentiated in them. hypotheses: what the head says of itself.
+    the points whose convex hull holds the output. everywhere(theta, places [..., k, d], tokens, weights) -> [..., k,
+    d], where it is given, is the function at k places of one law by products of matrices, for the tokens' own flow;
+    weights None are 1/n, and it is not differentiated in them. hypotheses: what the head says of itself.
 
     Calling the head checks what goes in and what comes out and raises InputError; inner loops, and torch.func
     transforms, which cannot look at numbers, call `function`.
