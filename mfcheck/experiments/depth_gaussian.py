@@ -2,14 +2,14 @@
 
 What becomes of N^(-1/2) above a tilt of 1/2. The tilt s is the spectral radius of (S A' S A)^(1/2); write it for the
 line, S = 1 and A = s. The weights e^{s x y} of two independent tokens have a variance while E e^{2 s x y} is finite,
-for 2 s < 1. This is the hypothesis. The softmax average is a ratio, though, and its normalisation, e^{s^2 x^2 / 2}, tempers
-the weights where x is large: a token at y moves the average at x by e^{s x y - s^2 x^2 / 2} (y - s x) / N to first
-order, and the tokens' moments after k layers by e^{c_k y^2 / 2} / N up to powers of y, with (the integral over one
-Gaussian more a layer) c_1 = s^2 / (1 + s^2), c_{k+1} = s^2 / (1 + s^2 - c_k), which rises to s^2 for s < 1. This has
-a variance, and the moments their rate with the delta method's constant, while c_k < 1/2: for one layer up to s = 1, for
-two up to 0.79, for many up to s = 1/sqrt(2). Beyond it a few tokens far out carry the sum, which has no limit theorem
-at N^(-1/2). So just above 1/2 the constant grows (from 2.5 at 0.3 to 3.5 at 0.5 and 6.3 at 0.6 for the mean of the
-turning problem below) and is reached at ever larger N, and no exponent is lost for certain below 1/sqrt(2).
+for 2 s < 1. This is the hypothesis. The softmax average is a ratio, though, and its normalisation, e^{s^2 x^2 / 2},
+tempers the weights where x is large: a token at y moves the average at x by e^{s x y - s^2 x^2 / 2} (y - s x) / N to
+first order, and the tokens' moments after k layers by e^{c_k y^2 / 2} / N up to powers of y, with (the integral over
+one Gaussian more a layer) c_1 = s^2 / (1 + s^2), c_{k+1} = s^2 / (1 + s^2 - c_k), which rises to s^2 for s < 1. This
+has a variance, and the moments their rate with the delta method's constant, while c_k < 1/2: for one layer up to s = 1,
+for two up to 0.79, for many up to s = 1/sqrt(2). Beyond it a few tokens far out carry the sum, which has no limit
+theorem at N^(-1/2). So just above 1/2 the constant grows (from 2.5 at 0.3 to 3.5 at 0.5 and 6.3 at 0.6 for the mean of
+the turning problem below) and is reached at ever larger N, and no exponent is lost for certain below 1/sqrt(2).
 """
 
 from __future__ import annotations
