@@ -53,6 +53,7 @@ D7 = Claim(
     "deviation is beta + eta/2 whatever the curvature",
     prediction="std / (beta + eta/2) = 1 within 1 % at a = 0.5 and a = 4, ratio of the two 1 within 1 % (Gibbs: "
     f"{STEPS_RATIO**0.5:.2f}); effective steps eta / (a (beta + eta/2)), their ratio {STEPS_RATIO:g}, within 1 %",
+    formula=r"\operatorname{std}_\infty(\theta)=\beta+\frac{\eta}{2}\ \text{whatever the curvature}",
     source="fixed point of s^2 = (1 - eta/s)^2 s^2 + 2 beta eta; Kingma and Ba 2015, arXiv:1412.6980",
     hypotheses="beta1 = 0, epsilon = 0, (1 - beta2) beta / eta <= 0.01",
     experiment=adam.stationary_spread,
