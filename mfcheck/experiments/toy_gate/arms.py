@@ -63,7 +63,12 @@ class Arm:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.beta) and self.beta >= 0):
             raise InputError(f"beta is finite and >= 0; it came as {self.beta}")
-        for value, known in ((self.scaling, SCALINGS), (self.optimizer, OPTIMIZERS), (self.heads, HEADS), (self.after, AFTER)):
+        for value, known in (
+            (self.scaling, SCALINGS),
+            (self.optimizer, OPTIMIZERS),
+            (self.heads, HEADS),
+            (self.after, AFTER),
+        ):
             if value not in known:
                 raise InputError(f"an arm's scaling, optimizer, heads and after are among {known}; got {value!r}")
 

@@ -48,7 +48,7 @@ class Models:
     rest: Float[Tensor, "G r"]
 
     def split(self, shape: Shape) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Views of the rest: layer norm's weight [G, d] and bias [G, d], the classifier's [G, d, classes], [G, classes]."""
+        """Views of the rest: layer norm's weight and bias [G, d], the classifier's [G, d, classes], [G, classes]."""
         norm_weight, norm_bias, weight, bias = self.rest.split(shape.rest, dim=1)
         return norm_weight, norm_bias, weight.view(-1, shape.width, shape.classes), bias
 
@@ -87,9 +87,7 @@ def merge(models: Models, shape: Shape) -> Merged:
     _, g, m, d, h = models.theta.shape
     left, right = models.theta[0::2].reshape(-1, d, h), models.theta[1::2].reshape(-1, d, h)
     tilt, values = torch.bmm(left, right.mT).view(2, g, m, d, d)
-    return Merged(
-        tilt.mul_(h**-0.5).transpose(1, 2).reshape(g, d, m * d), values.mul_(shape.scale).view(g, m * d, d)
-    )
+    return Merged(tilt.mul_(h**-0.5).transpose(1, 2).reshape(g, d, m * d), values.mul_(shape.scale).view(g, m * d, d))
 
 
 def attend(merged: Merged, tokens: Float[Tensor, "G B N d"], memory: Memory) -> None:

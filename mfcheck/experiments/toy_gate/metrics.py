@@ -64,7 +64,7 @@ def look(models: Models, shape: Shape, tokens: Float[Tensor, "G B N d"]) -> View
 def classify(
     models: Models, shape: Shape, view: View, kept: Float[Tensor, "G K M"], labels: Int[Tensor, "G B"]
 ) -> tuple[Float[Tensor, "G K"], Float[Tensor, "G K"]]:
-    """(mean loss, accuracy) with the particles' shares weighted by each row of kept (ones: all particles as they are)."""
+    """(mean loss, accuracy) with the particles' shares weighted by each row of kept (ones: as they are)."""
     g, b, n, d = view.tokens.shape
     norm_weight, norm_bias, weight, bias = models.split(shape)
     out = torch.bmm(kept, view.shares.flatten(2)).view(g, -1, b, n, d).add_(view.tokens[:, None])

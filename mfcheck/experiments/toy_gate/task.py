@@ -1,4 +1,4 @@
-"""The toy task: which class the marked tokens of a sequence belong to. It takes attention to tell marked tokens apart."""
+"""The toy task: which class the marked tokens of a sequence belong to. It takes attention to tell them apart."""
 
 from __future__ import annotations
 
