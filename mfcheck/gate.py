@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -116,7 +116,7 @@ def run_gate(
 
 
 def write_gate(path: Path, header: Mapping[str, Any], seeds: Sequence[Arms]) -> None:
-    """A file of JSON lines, written whole: the header, the pictures of one seed, then a line a seed, in KEPT's order."""
+    """A file of JSON lines, written whole: header, pictures of one seed, then a line a seed, in KEPT's order."""
     pictures = {arm: {name: numbers[name] for name in PICTURES if name in numbers} for arm, numbers in seeds[0].items()}
     lines: list[Any] = [{"gate": header, "kept": KEPT}, {"pictures": pictures}]
     lines += [{arm: [numbers.get(name) for name in KEPT] for arm, numbers in one.items()} for one in seeds]

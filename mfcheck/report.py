@@ -59,7 +59,9 @@ def summary_table(outcomes: Sequence[Outcome]) -> Table:
     controls = controls_by_claim(outcomes)
     for outcome in sorted((o for o in outcomes if o.control is None), key=_catalogue_order):
         refuted, tried = controls.get(outcome.claim, (0, 0))
-        told = f"{refuted}/{tried} refuted" if tried else "not run"
+        # a hypothesis on record as refuted has a control that is to be supported
+        word = "refuted" if outcome.expected is Verdict.SUPPORTED else "as expected"
+        told = f"{refuted}/{tried} {word}" if tried else "not run"
         verdict = Text(outcome.verdict.value, style=f"bold {STYLES[outcome.verdict]}")
         table.add_row(
             outcome.claim, outcome.statement, "", "", verdict, told, f"{outcome.n:,}", f"{outcome.seconds:.1f}"
@@ -71,12 +73,12 @@ def summary_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def controls_by_claim(outcomes: Iterable[Outcome]) -> dict[str, tuple[int, int]]:
-    """(refuted, run) for each claim whose controls are among the outcomes."""
+    """(refuted as expected, run) for each claim whose controls are among the outcomes; see Control for the others."""
     counts: dict[str, tuple[int, int]] = {}
     for outcome in outcomes:
         if outcome.control is not None:
             refuted, tried = counts.get(outcome.claim, (0, 0))
-            counts[outcome.claim] = (refuted + (outcome.verdict is Verdict.REFUTED), tried + 1)
+            counts[outcome.claim] = (refuted + (outcome.verdict is outcome.expected), tried + 1)
     return counts
 
 
