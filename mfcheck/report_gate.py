@@ -131,7 +131,7 @@ def plan_line(planned: Sequence[Planned], pilot: int) -> str:
     """How many seeds the pilot asks for, in a sentence."""
     return (
         f"{max(one.pairs for one in planned)} paired seeds show half of the card's difference in every row with "
-        f"{POWER:.0%} power at Holm's strictest level, by the spread of {pilot} pilot seeds; their means were not looked at."
+        f"{POWER:.0%} power at Holm's strictest level, by the spread of {pilot} pilot seeds (their means not looked at)."
     )
 
 
@@ -146,8 +146,8 @@ def conclusion(verdict: GateVerdict, seeds: Sequence[Arms]) -> list[str]:
             plain, noisy, like = (found[arm]["cosine"][0] for arm in ("beta 0", STRONG, control))
             share = (plain - like) / (plain - noisy)
             said.append(
-                f"Redundancy: of the fall in attention-map cosine from {plain:.3f} to {noisy:.3f}, {told} has {share:.0%} "
-                f"({like:.3f}) without any training under noise; the two are {words[row.name].value}."
+                f"Redundancy: of the fall in attention-map cosine from {plain:.3f} to {noisy:.3f}, {told} has "
+                f"{share:.0%} ({like:.3f}) without any training under noise; the two are {words[row.name].value}."
             )
     if "mean-field 0.005" in found:
         raw, field = found[STRONG]["exposure"][0], found["mean-field 0.005"]["exposure"][0]
@@ -158,8 +158,8 @@ def conclusion(verdict: GateVerdict, seeds: Sequence[Arms]) -> list[str]:
     if "annealed 0.005" in found and "beta 0.0025" in found:
         annealed, halved = (found[arm]["loss"][0] for arm in ("annealed 0.005", "beta 0.0025"))
         said.append(
-            f"Annealing: loss {annealed:.4f} annealed from 0.005 to 0, {halved:.4f} at constant 0.0025, which has the same "
-            f"exposure; {found['beta 0']['loss'][0]:.4f} at beta = 0."
+            f"Annealing: loss {annealed:.4f} annealed from 0.005 to 0, {halved:.4f} at constant 0.0025, which has "
+            f"the same exposure; {found['beta 0']['loss'][0]:.4f} at beta = 0."
         )
     return said
 
