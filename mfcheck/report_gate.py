@@ -131,7 +131,7 @@ def plan_line(planned: Sequence[Planned], pilot: int) -> str:
     """How many seeds the pilot asks for, in a sentence."""
     return (
         f"{max(one.pairs for one in planned)} paired seeds show half of the card's difference in every row with "
-        f"{POWER:.0%} power at Holm's strictest level, by the spread of {pilot} pilot seeds (their means not looked at)."
+        f"{POWER:.0%} power at Holm's strictest level, by the spread of {pilot} pilot seeds (no means looked at)."
     )
 
 
