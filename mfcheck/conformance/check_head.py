@@ -22,7 +22,7 @@ from mfcheck.conformance.head_properties import (
 from mfcheck.conformance.head_sampling import moments
 from mfcheck.conformance.head_search import search, snippet
 from mfcheck.conformance.head_subject import Subject, understand
-from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, VIOLATED, PropertyResult, Report
+from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, UNDECIDED, VIOLATED, PropertyResult, Report
 from mfcheck.errors import InputError
 
 SAMPLED = ("finite variance", "Monte Carlo rate")
@@ -82,8 +82,9 @@ def check_head(
         subject = understand(head, name=name or target, p=p, d=d, device=device)
         wanted = [prop for prop in PROPERTIES if not only or prop.name in only]
         tried = _affordable(subject, examples, budget, len(wanted))
-        results = [_searched(subject, prop, tried, target) for prop in wanted]
-        results += _sampled(subject, [each for each in SAMPLED if not only or each in only], seed, budget)
+        results = _measured(
+            subject, wanted, [each for each in SAMPLED if not only or each in only], tried, target, seed, budget
+        )
         constants = _constants(subject, results, max(10, tried // 4))
     notes = list(subject.notes)
     if printed.getvalue():
@@ -137,6 +138,25 @@ def _affordable(subject: Subject, examples: int, budget: float, properties: int)
     return max(3, min(examples, int(budget / (CALLS * max(properties, 1) * subject.seconds))))
 
 
+def _measured(
+    subject: Subject,
+    wanted: Sequence[Property],
+    sampled: Sequence[str],
+    examples: int,
+    target: str | None,
+    seed: int,
+    budget: float,
+) -> list[PropertyResult]:
+    """All results. Where the output is no tensor [d] of the right dtype nothing else can be asked of it."""
+    form = _searched(subject, PROPERTIES[0], examples, target)
+    if form.status == VIOLATED:
+        words = f"it rests on {PROPERTIES[0].name}, which is violated"
+        others = [*(prop.name for prop in wanted if prop is not PROPERTIES[0]), *sampled]
+        return [form, *(PropertyResult(each, UNDECIDED, words) for each in others)]
+    results = [form if prop is PROPERTIES[0] else _searched(subject, prop, examples, target) for prop in wanted]
+    return results + _sampled(subject, sampled, seed, budget)
+
+
 def _searched(subject: Subject, prop: Property, examples: int, target: str | None) -> PropertyResult:
     why = prop.inapplicable(subject)
     if why is not None:
@@ -153,7 +173,7 @@ def _sampled(subject: Subject, wanted: Sequence[str], seed: int, budget: float) 
     # 64 replicates of 256 heads, and the control's
     if subject.seconds > SLOW and 64 * 256 * 2 * subject.seconds > budget:
         words = f"a call takes {subject.seconds:.2g} s: 32,768 of them are more than the budget of {budget:g} s"
-        return [PropertyResult(each, "undecided", words) for each in wanted]
+        return [PropertyResult(each, UNDECIDED, words) for each in wanted]
     found = moments(subject, ALPHA, seed)
     return [PropertyResult(each, *found[each]) for each in wanted]
 
