@@ -195,6 +195,7 @@ BROKEN: dict[str, tuple[str, Head]] = {
     "widest token": ("Lipschitz in the law", _no_values(changed(LINE, "widest token", _support))),
     "square value": ("growth in theta", _no_values(changed(LINE, "square value", _value(torch.square)))),
     "cubic value": ("growth in theta", _no_values(changed(LINE, "cubic value", _value(lambda v: v**3)))),
+    "exponential value": ("growth in theta", _no_values(changed(LINE, "exponential value", _value(torch.exp)))),
     "detached value": ("gradient", changed(LINE, "detached value", _value(lambda v: v.detach()))),
     "through NumPy": ("gradient", changed(LINE, "through NumPy", _numpy)),
     "batch mean": ("batches", _no_values(changed(LINE, "batch mean", _batch_mean))),
@@ -213,6 +214,7 @@ BROKEN: dict[str, tuple[str, Head]] = {
 
 #: Properties that a mutant cannot help breaking beside its own, and why.
 RELATED: dict[str, dict[str, str]] = {
+    "exponential value": {"finite": "an exponential leaves the doubles on a large domain"},
     "index in the value": {"batches": "a head that knows its index is not its single calls"},
     "sign by index": {"batches": "a head that knows its index is not its single calls"},
     "Cauchy values": {"Monte Carlo rate": "without two moments there is no rate M^(-1/2)"},
