@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.heads import Head, Hypotheses, causal, hardmax_attention, matrix_softmax, scalar_softmax
+from mfcheck.heads import Head, Hypotheses, hardmax_attention, matrix_softmax, scalar_softmax
 
 HeadFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 LINE, PLANE = scalar_softmax(), matrix_softmax(2)
@@ -46,15 +46,27 @@ def _without_maximum(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) 
 
 def _narrow_product(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
     output = LINE.function(theta, x, tokens, weights)
-    # a square that leaves the doubles where theta is large, multiplied by nothing
-    return output + 0 * (theta.square().sum(-1, keepdim=True) * 1e304)
+    # a square that leaves the numbers where theta is larger than 100, multiplied by nothing
+    return output + 0 * (theta.square().sum(-1, keepdim=True) * (torch.finfo(theta.dtype).max / 1e4))
 
 
-def _position(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
-    """A position code that gives the heavier half of the law, in the list's order, another value."""
-    middle = torch.cumsum(weights, -1) - weights / 2
-    shifted = tokens + 0.1 * (middle - 0.5)[..., None] * (weights > 0)[..., None]
-    return LINE.function(theta, x, shifted, weights)
+def _by_position(tokens: Tensor, weights: Tensor) -> Tensor:
+    """Where in the list, by weight, each token's middle lies: linear in it, so that a split token keeps its total."""
+    return torch.cumsum(weights, -1) - weights / 2
+
+
+def _later_weigh_more(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
+    later = weights * (1 + 0.5 * _by_position(tokens, weights))
+    return LINE.function(theta, x, tokens, later / later.sum(-1, keepdim=True))
+
+
+def _later_count_more(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
+    a = theta[..., :1]
+    logits = a * x * tokens[..., 0]
+    top = torch.where(weights > 0, logits, -math.inf).amax(-1, keepdim=True)
+    shares = weights * (logits - top).exp()
+    coded = tokens[..., 0] * (1 + 0.1 * _by_position(tokens, weights))
+    return theta[..., 1:] * (shares * coded).sum(-1, keepdim=True) / shares.sum(-1, keepdim=True)
 
 
 def _sum(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
@@ -181,9 +193,9 @@ BROKEN: dict[str, tuple[str, Head]] = {
     "float32 output": ("shape and dtype", changed(LINE, "float32 output", after(LINE, lambda o: o.float()))),
     "softmax without the maximum": ("finite", changed(LINE, "softmax without the maximum", _without_maximum)),
     "overflowing square": ("finite", changed(LINE, "overflowing square", _narrow_product)),
-    "causal": ("order of the tokens", changed(PLANE, "causal", causal(PLANE).function)),
-    "position code": ("order of the tokens", _no_values(changed(LINE, "position code", _position))),
-    "weights ignored": ("a law, not a list", changed(LINE, "weights ignored", _sum)),
+    "later tokens weigh more": ("order of the tokens", changed(LINE, "later weigh more", _later_weigh_more)),
+    "position code": ("order of the tokens", _no_values(changed(LINE, "position code", _later_count_more))),
+    "weights ignored": ("a law, not a list", _no_values(changed(LINE, "weights ignored", _sum))),
     "divided by the number of tokens": ("a law, not a list", _no_values(changed(LINE, "over n", _count))),
     "values times 1.5": ("convex hull of the values", changed(LINE, "values times 1.5", after(LINE, lambda o: 1.5 * o))),
     "values shifted": ("convex hull of the values", changed(LINE, "values shifted", after(LINE, lambda o: o + 0.1))),

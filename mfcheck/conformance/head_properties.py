@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from mfcheck.conformance.head_cases import Case
-from mfcheck.conformance.head_subject import HeadRaised, Subject
+from mfcheck.conformance.head_subject import HeadRaised, Subject, one_state
 
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -215,8 +215,7 @@ def _gradient(subject: Subject, case: Inputs) -> str | None:
     # off the small numbers of the strategy, where heads may have kinks
     offset = torch.sin(torch.arange(subject.p, dtype=theta.dtype, device=theta.device)) / 7
     leaves = [value.clone().requires_grad_(True) for value in (theta + offset, x + 0.0371, tokens + 0.0113)]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with one_state():
         output = subject.raw(*leaves, weights.clone())
     if not isinstance(output, Tensor) or not output.requires_grad:
         return "its output has no gradient: was it detached, or computed in NumPy?"
