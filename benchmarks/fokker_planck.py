@@ -128,8 +128,8 @@ Runner = Callable[[Problem, int], Run]
 BEST: dict[str, tuple[str, Runner, tuple[int, ...]]] = {
     "P1": ("fplanck", fplanck_run, (400, 1100)),
     "P2": ("fplanck", fplanck_run, (200, 480)),
-    "P3": ("fplanck", fplanck_run, (200,)),
-    "P4": ("py-pde", pde_run, (384,)),
+    "P3": ("fplanck", fplanck_run, (200, 400)),
+    "P4": ("py-pde", pde_run, (384, 1536)),
     "P5": ("fplanck", fplanck_run, (200,)),
 }
 
@@ -138,8 +138,8 @@ def ladders(problem: Problem, quick: bool) -> list[tuple[str, Runner, tuple[int,
     if quick:
         return [BEST[problem.name]]
     if len(problem.bounds) == 2:
-        return [("fplanck", fplanck_run, (50, 100, 200, 300)), ("py-pde", pde_run, (64, 128, 192))]
-    py_pde = ("py-pde", pde_run, (128, 256, 512))
+        return [("fplanck", fplanck_run, (50, 100, 200, 400)), ("py-pde", pde_run, (64, 128, 192))]
+    py_pde = ("py-pde", pde_run, (128, 256, 384, 768, 1536))
     return [py_pde] if problem.kappa else [("fplanck", fplanck_run, (100, 200, 400, 800, 1600)), py_pde]
 
 

@@ -1,6 +1,8 @@
-"""`python -m figures [NAME ...] [--outcomes DIR] [--out DIR]`: the same as `mfcheck figures`."""
+"""`python -m figures`: the same as `mfcheck figures`."""
 
-from mfcheck.cli import figures_app
+import typer
+
+from mfcheck.cli.figures import figures
 
 if __name__ == "__main__":
-    figures_app()
+    typer.run(figures)

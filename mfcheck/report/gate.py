@@ -13,7 +13,7 @@ from rich.text import Text
 from mfcheck.experiments.toy_gate.hypotheses import CARD, NOISE_AFTER, NORMS, STRONG, Row
 from mfcheck.experiments.toy_gate.metrics import METRICS
 from mfcheck.experiments.toy_gate.verdict import ALPHA, POWER, Arms, GateVerdict, Judged, Planned, means
-from mfcheck.report import STYLES
+from mfcheck.report.tables import STYLES
 from mfcheck.statistics.paired import Effect, Result
 
 WORDS = {Effect.BETTER: "green", Effect.WORSE: "red", Effect.EQUIVALENT: "cyan", Effect.UNDECIDED: "yellow"}

@@ -1,0 +1,73 @@
+"""`mfcheck figures`: the convergence figures, from the outcomes of an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mfcheck.cli.refuse import refuse
+from mfcheck.errors import InputError
+from mfcheck.outcome import read_outcomes
+
+
+def figures(
+    names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all of them if none is named.")] = None,
+    outcomes: Annotated[Path, typer.Option(help="Folder that holds outcomes.jsonl.")] = Path("outcomes"),
+    out: Annotated[Path | None, typer.Option(help="Folder for the pictures [default: figures/ in OUTCOMES].")] = None,
+    formats: Annotated[str, typer.Option("--format", help="png, pdf, svg, separated by commas.")] = "png,pdf",
+    show: Annotated[bool, typer.Option("--list", help="List the figures and what each shows; draw nothing.")] = False,
+) -> None:
+    """Draw the convergence figures from the outcomes of an earlier run. Exit code 2 where outcomes are missing."""
+    from mfcheck import catalogue
+    from mfcheck.report import gallery
+
+    try:
+        modules = catalogue.figures()
+        if show:
+            _list(modules)
+            return
+        wanted = [ending.strip() for ending in formats.split(",")]
+        strange = [ending for ending in wanted if ending not in gallery.FORMATS]
+        if strange:
+            raise InputError(f"a format is one of {', '.join(gallery.FORMATS)}; it came as {', '.join(strange)}")
+        unknown = sorted(set(names or []) - set(modules))
+        if unknown:
+            raise InputError(f"no figure is called {', '.join(unknown)}; there are {', '.join(modules)}")
+        read = {outcome.name: outcome for outcome in read_outcomes(outcomes / "outcomes.jsonl")}
+    except InputError as error:
+        refuse("figures", error)
+    folder = out if out is not None else outcomes / "figures"
+    missing = False
+    for name in names or modules:
+        module = import_module(modules[name])
+        absent = gallery.lacking(module, read)
+        if absent:
+            missing = True
+            ids = " ".join(dict.fromkeys(outcome.split(":")[0] for outcome in absent))
+            typer.echo(
+                f"{name}: no outcome of {', '.join(absent)} in {outcomes}; make it with "
+                f"`mfcheck verify {ids} --out {outcomes}`",
+                err=True,
+            )
+            continue
+        gallery.save(name, module, read, folder, wanted)
+        typer.echo(f"{folder / name}.{{{','.join(wanted)}}}: {str(module.__doc__).splitlines()[0]}")
+    if missing:
+        raise typer.Exit(2)
+
+
+def _list(modules: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from mfcheck.report import gallery
+
+    table = Table("figure", "claims", "what it shows", box=None)
+    for name, module_name in modules.items():
+        module = import_module(module_name)
+        table.add_row(name, " ".join(gallery.claims_of(module)), str(module.__doc__).splitlines()[0])
+    Console().print(table)
