@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from joblib import Parallel, delayed
 
 from mfcheck.errors import InputError
@@ -17,10 +18,11 @@ from mfcheck.experiments import toy_gate
 from mfcheck.experiments.toy_gate.arms import ARMS, MAIN, RECIPE
 from mfcheck.experiments.toy_gate.metrics import METRICS
 from mfcheck.experiments.toy_gate.seeds import TASK, run_seeds
-from mfcheck.experiments.toy_gate.verdict import Arms
-from mfcheck.outcome import digest
+from mfcheck.experiments.toy_gate.verdict import ALPHA, Arms, GateVerdict
+from mfcheck.outcome import CriterionOutcome, Outcome, digest
 from mfcheck.run import versions
 from mfcheck.statistics.seeds import stream
+from mfcheck.statistics.verdict import Region, judge
 
 #: Seeds in a group: the unit that is trained together, kept, and taken up again.
 GROUP = 4
@@ -181,3 +183,54 @@ def _write(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
+
+
+def outcomes_of(verdict: GateVerdict, header: Mapping[str, Any], seeds: Sequence[Arms]) -> list[Outcome]:
+    """The gate as outcomes S1, S2, ... that figures read: a criterion a row, its region the equivalence margin.
+
+    data: "arms", {arm: {metric: [mean, standard error]}}, lists for the accuracy with 1, 2, ..., M particles kept;
+    "maps" and "effective" of the seed whose pictures were kept.
+    """
+    pictures = {name: {a: one[name] for a, one in seeds[SHOWN].items() if name in one} for name in PICTURES}
+    data = {"arms": {arm: _summary([one[arm] for one in seeds]) for arm in seeds[0]}, **pictures}
+    made = []
+    for one in verdict.judged:
+        criteria = []
+        for row, result in zip(one.hypothesis.rows, one.results, strict=True):
+            estimate = replace(result.estimate, details={"card": row.card, "word": result.effect.value})
+            region = Region.around(0.0, absolute=result.margin)
+            name = f"{METRICS[row.metric].label}, {row.treated} - {row.baseline}"
+            criteria.append(CriterionOutcome(name, estimate, region, *judge(estimate, region)))
+        made.append(
+            Outcome(
+                claim=one.hypothesis.id,
+                control=None,
+                statement=one.hypothesis.statement,
+                prediction=one.hypothesis.rule_in_words,
+                verdict=one.verdict,
+                expected=one.verdict,
+                criteria=tuple(criteria),
+                n=verdict.n,
+                looks=1,
+                alpha=ALPHA,
+                seed=header["root"],
+                profile="gate",
+                device=header["device"],
+                versions=header["versions"],
+                seconds=0.0,
+                started="",
+                identity=digest(header["code"], header["root"], verdict.n),
+                data=data,
+            )
+        )
+    return made
+
+
+def _summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """{metric: [mean, standard error]} over seeds, of numbers and of lists of them."""
+    found = {}
+    for metric in KEPT:
+        if metric in runs[0]:
+            values = np.array([run[metric] for run in runs], dtype=np.float64)
+            found[metric] = [values.mean(0).tolist(), (values.std(0, ddof=1) / len(values) ** 0.5).tolist()]
+    return found
