@@ -49,14 +49,30 @@ def card(metric: str, arm: str = STRONG) -> float:
     return CARD[arm][metric] - CARD[PLAIN][metric]
 
 
+ROLES = ("treated", "baseline", "beside")
+
+
 def seen(*metrics: str) -> Any:
-    """For figures: each role's values of some metrics, one a seed."""
+    """For figures: {"arms": {arm: {metric: [mean, standard error]}}}."""
 
     def record(m: Measurements) -> Mapping[str, Any]:
-        roles = [role for role in ("treated", "baseline", "beside") if f"{role} loss" in m]
-        return {role: {metric: m[f"{role} {metric}"].tolist() for metric in metrics} for role in roles}
+        arms = {}
+        for role in ROLES:
+            if f"{role} arm" in m:
+                values = {metric: m[f"{role} {metric}"] for metric in metrics}
+                arms[str(m[f"{role} arm"][0])] = {
+                    metric: [x.mean(0).tolist(), (x.std(0, ddof=1) / len(x) ** 0.5).tolist()]
+                    for metric, x in values.items()
+                }
+        return {"arms": arms}
 
     return record
+
+
+def pictures(name: str, m: Measurements) -> Mapping[str, Any]:
+    """For figures: {name: {arm: the first seed's}}."""
+    roles = [role for role in ROLES if f"{role} {name}" in m]
+    return {name: {str(m[f"{role} arm"][0]): m[f"{role} {name}"][0].tolist() for role in roles}}
 
 
 #: 90 % power at the first look, and the spread of pairs that it was derived from (twelve tuning seeds, mirrored noise):
@@ -95,7 +111,7 @@ S2 = Claim(
         Control("the arms exchanged: diffusion taken away", {"treated": PLAIN, "baseline": STRONG}, supports=(HALF,)),
     ),
     on_record=Verdict.REFUTED,
-    record=seen("half_accuracy", "half_loss"),
+    record=seen("half_accuracy", "half_loss", "kept_accuracy"),
 )
 
 COSINE = "attention-map cosine, beta 0.005 - baseline"
@@ -114,10 +130,7 @@ S3 = Claim(
         Control("against noise added after training", {"baseline": NOISE_AFTER}, refutes=(COSINE,)),
         Control("against Q and K at beta = 0 scaled to the same norms", {"baseline": NORMS}, refutes=(COSINE,)),
     ),
-    record=lambda m: (
-        seen("cosine", "effective_rank", "query_norm", "key_norm")(m)
-        | {"maps": {role: m[f"{role} maps"][0].tolist() for role in ("treated", "baseline")}}
-    ),
+    record=lambda m: seen("cosine", "effective_rank", "query_norm", "key_norm")(m) | pictures("maps", m),
 )
 
 COST = "accuracy lost with half the particles"
@@ -138,7 +151,7 @@ S4 = Claim(
         ),
     ),
     controls=(Control("trained at beta = 0.005", {"treated": STRONG}, refutes=(COST,)),),
-    record=lambda m: {"kept_accuracy": m["treated kept_accuracy"].tolist()},
+    record=seen("half_cost", "kept_accuracy"),
 )
 
 RESCUED, BEYOND = (
@@ -208,9 +221,7 @@ S7 = Claim(
     controls=(
         Control("at equal beta: the exposure is too small", {"treated": "Adam, beta 0.005"}, refutes=(ADAM_COSINE,)),
     ),
-    record=lambda m: (
-        seen("loss", "half_accuracy", "cosine", "exposure")(m) | {"effective": m["baseline effective"][0].tolist()}
-    ),
+    record=lambda m: seen("loss", "half_accuracy", "cosine", "exposure")(m) | pictures("effective", m),
 )
 
 CLAIMS: tuple[Claim, ...] = (S1, S2, S3, S4, S5, S6, S7)

@@ -40,7 +40,7 @@ def paired(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
 
     settings: `treated` and `baseline` (and `beside`, a third, where it is there) name arms of KNOWN. mirrored: an arm
     with noise is run with xi and with -xi, which have the same law, and its value is the mean of both.
-    "<role> kept_accuracy" is [n, M], "<role> maps" [n, M, queries, keys] of one sequence, "<role> effective" [n, looks,
+    "<role> arm" [n] names it, "<role> kept_accuracy" is [n, M], "<role> maps" [n, M, queries, keys] of one sequence, "<role> effective" [n, looks,
     1 + quantiles] under Adam.
 
     Replicate k is seed k of the root seed, whatever the claim: the claims of this family share their trained nets,
@@ -54,6 +54,8 @@ def paired(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
         names = [settings[role]]
         if settings["mirrored"] and names[0] + MIRROR in KNOWN:
             names.append(names[0] + MIRROR)
+        # so that a record, of a control too, knows whose numbers it has
+        measured[f"{role} arm"] = np.full(len(replicates), settings[role])
         runs = [[_numbers(name, replicates, index) for index in replicates] for name in names]
         for metric in (*SCALARS, "kept_accuracy", "maps", "effective"):
             if metric in runs[0][0]:
