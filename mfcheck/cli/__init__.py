@@ -12,7 +12,6 @@ from mfcheck.cli.claims import claims
 from mfcheck.cli.doctor import doctor
 from mfcheck.cli.figures import figures
 from mfcheck.cli.gate import gate
-from mfcheck.cli.head import head
 from mfcheck.cli.report import report
 from mfcheck.cli.verify import verify
 
@@ -24,6 +23,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, gate, head, bench, doctor):
+for command in (verify, figures, report, gate, bench, doctor):
     app.command()(command)
 app.add_typer(claims, name="claims")

@@ -1,1 +1,0 @@
-"""Conformance suites for what people bring: attention heads and Langevin update rules."""
