@@ -2,7 +2,8 @@
 
     python benchmarks/gate.py
 
-The ratio is between ordinary heads on both sides, since those are what nn.MultiheadAttention has. One thread, CPU time a model and step, the best of the rounds, in which the sides take turns.
+The ratio is between ordinary heads on both sides, since those are what nn.MultiheadAttention has. One thread, CPU time
+a model and step, the best of the rounds, in which the sides take turns.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def gate(
     if as_json:
         typer.echo(json.dumps(tables.as_json(verdict, numbers)))
     else:
-        wide = Console(width=max(150, console.width))
+        wide = Console(width=max(tables.WIDTH, console.width))
         wide.print(tables.means_table(numbers))
         wide.print(tables.means_table(numbers, tables.SIDE_COLUMNS))
         wide.print(tables.verdict_table(verdict))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -24,14 +25,16 @@ VERDICT_COLUMNS = (
     "paired difference",
     f"mean [{1 - ALPHA:.0%}]",
     "card's run",
-    "sign flip (Holm)",
+    "sign flip",
     "Wilcoxon",
-    "equivalent (Holm)",
+    "equivalent",
     "margin",
     "seen from",
     "n needed",
     "word",
 )
+COLUMN_WIDTHS = (66, 26, 10, 9, 8, 10, 6, 9, 9, 10)
+WIDTH = sum(COLUMN_WIDTHS) + 2 * len(COLUMN_WIDTHS)
 MEAN_COLUMNS = ("loss", "accuracy", "half_loss", "half_accuracy", "cosine", "effective_rank")
 SIDE_COLUMNS = ("roughness", "gradient_variance", "particle_variance", "query_norm", "key_norm", "exposure")
 NOTES = (
@@ -68,21 +71,20 @@ def verdict_lines(verdict: GateVerdict) -> Iterator[tuple[Judged, list[list[str]
         yield one, [row_cells(row, result) for row, result in rows]
 
 
-def verdict_table(verdict: GateVerdict) -> Table:
-    """A rich table: a line a hypothesis with its verdict, and under it one for each of its rows."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=gate_line(verdict), title_justify="left", caption=NOTES)
-    table.add_column(VERDICT_COLUMNS[0], ratio=1)
-    for name in VERDICT_COLUMNS[1:]:
-        table.add_column(name, justify="right", overflow="fold")
-    for one, rows in verdict_lines(verdict):
-        style = STYLES[one.verdict]
-        head = Text(f"{one.hypothesis.id}  {one.hypothesis.statement}: ", style="bold")
-        head.append(one.verdict.value, style=f"bold {style}")
-        head.append(f"  ({one.hypothesis.on_record})", style="dim")
-        table.add_row(head)
+def verdict_table(verdict: GateVerdict) -> Group:
+    """For a terminal of WIDTH: the gate's line, then for each hypothesis its verdict and a table of its rows."""
+    blocks: list[RenderableType] = [Text(gate_line(verdict), style="bold"), ""]
+    for place, (one, rows) in enumerate(verdict_lines(verdict)):
+        table = Table(box=None, pad_edge=False, show_header=place == 0, header_style="dim")
+        for name, width in zip(VERDICT_COLUMNS, COLUMN_WIDTHS, strict=True):
+            table.add_column(name, width=width, justify="left" if name == VERDICT_COLUMNS[0] else "right")
         for cells, result in zip(rows, one.results, strict=True):
-            table.add_row(*("  " + cells[0], *cells[1:-1]), Text(cells[-1], style=WORDS[result.effect]))
-    return table
+            table.add_row(*cells[:-1], Text(cells[-1], style=WORDS[result.effect]))
+        head = Text(f"{one.hypothesis.id}  {one.hypothesis.statement}: ", style="bold")
+        head.append(one.verdict.value, style=f"bold {STYLES[one.verdict]}")
+        head.append(f"  ({one.hypothesis.on_record})", style="dim")
+        blocks += [head, table, ""]
+    return Group(*blocks, Text(NOTES, style="dim"))
 
 
 def gate_line(verdict: GateVerdict) -> str:

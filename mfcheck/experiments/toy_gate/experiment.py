@@ -40,8 +40,8 @@ def paired(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
 
     settings: `treated` and `baseline` (and `beside`, a third, where it is there) name arms of KNOWN. mirrored: an arm
     with noise is run with xi and with -xi, which have the same law, and its value is the mean of both.
-    "<role> arm" [n] names it, "<role> kept_accuracy" is [n, M], "<role> maps" [n, M, queries, keys] of one sequence, "<role> effective" [n, looks,
-    1 + quantiles] under Adam.
+    "<role> arm" [n] names it, "<role> kept_accuracy" is [n, M], "<role> maps" [n, M, queries, keys] of one sequence,
+    "<role> effective" [n, looks, 1 + quantiles] under Adam.
 
     Replicate k is seed k of the root seed, whatever the claim: the claims of this family share their trained nets,
     which saves most of the time and costs nothing, for the suite's error rate is shared out without assuming them
