@@ -25,7 +25,8 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     for k, losses in enumerate(claim.data["loss"]):
         values = np.array(losses) / losses[0]
         s = every * np.arange(len(values))
-        seen = values > 1e-24
+        # a network that is done is trained no further: its loss stays where it was
+        seen = np.arange(len(values)) <= values.argmin()
         left.plot(s[seen], values[seen], color=COLOURS[k], lw=0.9, label="four networks" if k == 0 else None)
         # the line through the last value above rounding
         last = int(np.flatnonzero(values > 1e-18)[-1])
@@ -37,7 +38,7 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     stalled = np.array(equal.data["loss"][0]) / equal.data["loss"][0][0]
     left.plot(every * np.arange(len(stalled)), stalled, color=RED, ls="--", label="two equal inputs")
     left.set_yscale("log")
-    left.set_ylim(1e-24, 3)
+    left.set_ylim(1e-23, 3)
     left.set_xlabel("training time s")
     left.set_ylabel("loss / loss at the start")
     left.legend(loc="upper right")

@@ -5,21 +5,25 @@ import numpy as np
 from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.experiments import training_deep
 from mfcheck.statistics.estimate import mean
+from mfcheck.statistics.median import median
 from mfcheck.statistics.verdict import Region
 
-DISCRETE = "|log(decay of the loss / (-2 ln(1 - dt lambda_min / n) / dt))|"
-EVERY = 25
+DISCRETE = "decay of the loss over -2 ln(1 - dt lambda_min / n) / dt, median network"
+FLOW = "decay of the loss over 2 lambda_min / n, median network"
+STEP, EVERY = 0.03, 25
 VANISHES = "log10 of the last loss over the first"
 
 G3 = Claim(
     id="G3",
     statement="deep residual attention without noise: where the tangent kernel is non-degenerate the loss decays "
     "linearly, in the end at 2 lambda_min(K)/n with K the kernel at the end",
-    prediction="the ratio of the two rates is 1 within 2 %, with the descent's own rate in place of the flow's",
+    prediction="measured over predicted rate is 1 within 2 % in the median network, for the descent's own rate and for "
+    "the flow's",
     formula=r"-\frac{d}{ds}\log L\to\frac{2\,\lambda_{\min}(K_{\text{end}})}{n},\quad "
     r"\text{in steps: }-\frac{2}{dt}\ln\Big(1-\frac{dt\,\lambda_{\min}}{n}\Big)",
     source="[HL]; Barboni, de Hoop, Furuya, Peyre, arXiv:2605.17660",
-    hypotheses="inputs in general position, gradient in the mean-field scaling, beta = 0, no weight decay",
+    hypotheses="inputs in general position, gradient in the mean-field scaling, beta = 0, no weight decay; a step "
+    "below the edge of stability, dt (lambda_min + lambda_max) / n < 2",
     experiment=training_deep.deep_training,
     settings={
         "inputs": 4,
@@ -27,35 +31,38 @@ G3 = Claim(
         "dimension": 3,
         "layers": 3,
         "heads": 8,
-        "step": 0.1,
+        # the flow's rate differs from the descent's by half of dt lambda_min / n, which is 0.01 to 0.03
+        "step": STEP,
         "steps": 3000,
-        # large enough for the kernel to move by factors
-        "target_scale": 2.0,
+        # large enough for the kernel to move by factors; at 2.0 kernels grow to the edge of stability
+        "target_scale": 1.0,
         "equal_inputs": False,
         "kernel": "end",
     },
-    replicates=24,
+    replicates=32,
     criteria=(
-        # without its sign, so that networks above and below do not cancel; 2 % of the rate
+        # the median, not the mean: in one network of a hundred the kernel grows to the edge of stability, where
+        # lambda_max decides, and in a few the two least eigenvalues are too close to part before rounding
         Criterion(
-            DISCRETE,
-            lambda m, level: mean(np.abs(np.log(m["rate"] / m["predicted"])), level),
-            Region.at_most(np.log(1.02)),
+            DISCRETE, lambda m, level: median(m["rate"] / m["predicted"], level), Region.around(1.0, relative=0.02)
+        ),
+        Criterion(
+            FLOW, lambda m, level: median(m["rate"] / m["predicted_flow"], level), Region.around(1.0, relative=0.02)
         ),
         # a stalled loss stays within a few powers of ten of its start
         Criterion(VANISHES, lambda m, level: mean(np.log10(m["final"]), level), Region.at_most(-6.0, -12.0)),
     ),
     controls=(
-        # both are seen long before the descent has reached rounding
-        Control("the kernel at the start", {"kernel": "start", "steps": 1000}, refutes=(DISCRETE,)),
+        Control("the kernel at the start", {"kernel": "start"}, refutes=(DISCRETE, FLOW)),
+        # a stall is seen long before other losses have reached rounding
         Control("two equal inputs with different targets", {"equal_inputs": True, "steps": 1000}, refutes=(VANISHES,)),
     ),
     record=lambda m: {
-        "step": 0.1,
+        "step": STEP,
         "every": EVERY,
         # of four networks
         "loss": m["loss"][:4, ::EVERY].tolist(),
-        **{name: m[name].tolist() for name in ("rate", "predicted", "predicted_flow", "moved", "stall")},
+        **{name: m[name].tolist() for name in ("rate", "predicted", "predicted_flow", "moved", "stiffness", "stall")},
     },
 )
 

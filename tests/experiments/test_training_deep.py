@@ -36,7 +36,9 @@ def test_heads_side_by_side_are_the_mean_of_the_softmax_heads() -> None:
     networks = _networks(SMALL, replicates(3))
     theta = networks.theta[:, 0]
     expected = token_velocity(matrix_softmax(2), Measure.uniform(theta[:, None]), networks.tokens)
-    torch.testing.assert_close(networks.velocity(theta, networks.tokens), expected, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(
+        networks.velocity(theta, networks.tokens, networks.tokens), expected, rtol=1e-12, atol=1e-13
+    )
 
 
 def test_the_drift_is_the_gradient_in_the_mean_field_scaling() -> None:
