@@ -172,7 +172,14 @@ T3 = Claim(
     ),
     record=lambda m: {
         name: m[name][0].tolist()
-        for name in ("believed_mean", "believed_covariance", "empirical_mean", "empirical_covariance", "drawn")
+        for name in (
+            "believed_mean",
+            "believed_covariance",
+            "empirical_mean",
+            "empirical_covariance",
+            "drawn",
+            "constants",
+        )
     },
 )
 
