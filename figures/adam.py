@@ -1,4 +1,8 @@
-"""Which spread Adam's drift has on quadratics of unlike curvature, and the effective steps that make it so (D7)."""
+"""Which spread Adam's drift has on quadratics of unlike curvature, and the effective steps that make it so (D7).
+
+To see: Adam's spread at beta + eta/2 for every curvature, while its effective steps differ by the curvatures' ratio.
+Refuted if the spread follows sqrt(beta/a), where plain gradient drift puts it.
+"""
 
 from collections.abc import Mapping
 

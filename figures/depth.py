@@ -1,4 +1,9 @@
-"""Tokens in depth: the order in dt, the density of N tokens over the continuity equation, and W2 against N."""
+"""Tokens in depth: the order in dt, the density of N tokens over the continuity equation, and W2 against N.
+
+To see: errors on the slope 1 in dt; the histogram of tokens on the equation's density; W2 on the slope -1/2 in N with
+its constant. Refuted by steps that are not scaled, which do not converge, and by a flat W2, which a causal mask
+on sorted tokens gives.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,8 @@
-"""Adam's effective step in the toy gate: what a coordinate's first moment is multiplied with, over training."""
+"""Adam's effective step in the toy gate: what a coordinate's first moment is multiplied with, over training.
+
+To see: how much larger a step Adam takes than its learning rate says, with and without noise. Refuted is the belief
+that equal beta is equal noise under Adam if the steps differ from the learning rate by factors.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,8 @@
-"""What diffusion changes in the toy gate: paired differences with their intervals, the card's run beside them."""
+"""What diffusion changes in the toy gate: paired differences with their intervals, the card's run beside them.
+
+To see: intervals of the paired differences against beta = 0, with the card's single run beside them. Refuted is a
+hypothesis whose interval lies on the wrong side of 0 by more than the margin.
+"""
 
 from collections.abc import Mapping
 

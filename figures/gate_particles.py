@@ -1,4 +1,8 @@
-"""Accuracy of the toy gate's nets with 1 to 8 of their particles kept, trained with and without diffusion."""
+"""Accuracy of the toy gate's nets with 1 to 8 of their particles kept, trained with and without diffusion.
+
+To see: how accuracy falls as particles are dropped, for each beta. Refuted is robustness by diffusion if the curves
+at beta > 0 lie below that of beta = 0.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,9 @@
-"""Gaussian tokens under softmax attention: ellipses of the moments' equation over tokens, and the rates in N."""
+"""Gaussian tokens under softmax attention: ellipses of the moments' equation over tokens, and the rates in N.
+
+To see: the ellipse of N tokens on that of the moments' equation, and both errors on the slope -1/2 with the constants
+of the delta method. Refuted if the logits are left out of the equation, or where the tilt is too high for the average
+to have two moments.
+"""
 
 from collections.abc import Mapping
 

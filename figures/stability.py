@@ -1,4 +1,9 @@
-"""Stability of tokens in depth: growth of W2 under its bound, and the coupled system perturbed and refined."""
+"""Stability of tokens in depth: growth of W2 under its bound, and the coupled system perturbed and refined.
+
+To see: growth of W2 never above its bound (1), and the coupled system moved in proportion to eps. Refuted if the
+bound is crossed, as with a halved constant or a hardmax head at a tie, or if the end point does not move with eps, as
+at a tie.
+"""
 
 from collections.abc import Mapping
 
