@@ -1,0 +1,80 @@
+"""What a conformance suite found: a result a property, and the report that holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from mfcheck.errors import InputError
+
+HOLDS, VIOLATED, NOT_APPLICABLE, UNDECIDED = STATUSES = ("holds", "violated", "not applicable", "undecided")
+
+
+@dataclass(frozen=True)
+class PropertyResult:
+    """A property's status, what was measured in words, and where it is violated a snippet that shows it alone."""
+
+    name: str
+    status: str
+    detail: str
+    counterexample: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise InputError(f"a status is one of {', '.join(STATUSES)}; it came as {self.status!r}")
+
+
+@dataclass(frozen=True)
+class Report:
+    """All results about one subject. notes, causes: sentences; facts: numbers for the JSON file."""
+
+    subject: str
+    results: tuple[PropertyResult, ...]
+    causes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every property that applies holds: an undecided one is no support."""
+        return all(result.status in (HOLDS, NOT_APPLICABLE) for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where all hold, 1 else (2 is for bad input, which gives no report)."""
+        return 0 if self.passed else 1
+
+    def __getitem__(self, name: str) -> PropertyResult:
+        for result in self.results:
+            if result.name == name:
+                return result
+        raise InputError(f"the report has no property {name!r}; it has {', '.join(r.name for r in self.results)}")
+
+    def __str__(self) -> str:
+        width = max((len(result.name) for result in self.results), default=0)
+        lines = [self.subject]
+        for result in self.results:
+            lines.append(f"  {result.name:<{width}}  {result.status:<14}  {result.detail}")
+        counted = [f"{sum(r.status == status for r in self.results)} {status}" for status in STATUSES]
+        lines.append(f"  {', '.join(counted)}")
+        lines += [f"  likely cause: {cause}" for cause in self.causes]
+        lines += [f"  note: {note}" for note in self.notes]
+        for result in self.results:
+            if result.counterexample:
+                lines += ["", f"{result.name}, to see it alone:", ""]
+                lines += [f"    {line}" for line in result.counterexample.rstrip().splitlines()]
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """The report as one JSON object; numbers that are not finite become null."""
+        whole = {
+            "subject": self.subject,
+            "passed": self.passed,
+            "results": [asdict(result) for result in self.results],
+            "causes": list(self.causes),
+            "notes": list(self.notes),
+            "facts": dict(self.facts),
+        }
+        return json.dumps(whole, indent=2, ensure_ascii=False)
