@@ -19,7 +19,7 @@ from mfcheck.statistics.verdict import Region
 #: The step and the diffusion of every run that does not vary them.
 ETA, BETA = 0.03, 0.005
 #: What a whole suite asks of a rule at full size, rounded up: steps, and coordinates moved in all of them.
-SUITE_STEPS, SUITE_COORDINATES = 700, 5e8
+SUITE_STEPS, SUITE_COORDINATES = 500, 1e8
 #: Fewer coordinates than this share of the full size decide nothing.
 SMALLEST_SCALE = 1 / 4096
 

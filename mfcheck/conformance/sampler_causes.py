@@ -108,33 +108,28 @@ _AMPLITUDES: dict[tuple[int, int], Callable[[int | None], list[tuple[float, str]
 def _drift(e: Evidence) -> Sequence[str]:
     if "drift" not in e.violated:
         return ()
-    at_step = e.points("drift", "at gradient")
-    single = [
-        estimate.point
-        for name, estimate in e.estimates["drift"].items()
-        if "eta" not in name.split(" at ")[1] and "steps" not in name
-    ]
+    found = e.estimates["drift"]
+    single = [estimate for name, estimate in found.items() if "eta 0" not in name and "steps" not in name]
     small, many = e.points("drift", "eta 0.003"), e.points("drift", "steps")
-    if not (at_step and single and small and many):
+    if not (single and small and many):
         return ()
-    large = single[-2:]
-    if not all(_near(c, single[0]) for c in single):
-        by_size = [abs(c) for c in single[::2]]
-        if _near(by_size[1] / by_size[2], 10.0):
+    # the largest gradient's is the most precise
+    c, c_small, c_many = single[-1].point, small[-1], many[-1]
+    if any(c > one.upper * (1 + NEAR) or c < one.lower * (1 - NEAR) for one in single if c > 0):
+        if _near(abs(single[1].point / c), 10.0):
             return [
                 "preconditioned drift with isotropic noise: the drift is divided by the gradient's own size (Adam, "
                 "RMSprop, sign) and the noise is not, so that no temperature is sampled; precondition the noise too"
             ]
-        return ["the gradient is clipped or squashed inside: its drift is not proportional to it"]
-    c, c_small, c_many = large[0], small[-1], many[-1]
+        return ["the gradient is clipped or squashed inside: the drift is not proportional to it"]
     if _near(c, -1.0):
         return ["the sign of the gradient is wrong: the rule ascends"]
     if _near(c_small, c / 10) and _near(c, ETA):
         return ["lr is applied twice to the gradient: the drift is eta^2 g"]
     if _near(c, 1.0) and not _near(c_many, 1.0):
         return [
-            f"momentum: {many and 'over several steps'} the drift adds up to {c_many:.3g} g a step and more, and the "
-            "noise does not: the temperature is that much lower ((1 - mu) beta)"
+            f"momentum: over several steps the drift adds up to {c_many:.3g} g a step and more, and the noise does "
+            "not: the temperature is lower by as much, (1 - mu) beta"
         ]
     if e.n_train and _near(c, float(e.n_train)):
         return [f"the gradient is multiplied by N_train = {e.n_train}: a sum over the data where the mean was expected"]

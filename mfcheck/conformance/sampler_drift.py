@@ -14,49 +14,54 @@ from mfcheck.statistics.estimate import Estimate, mean
 from mfcheck.statistics.quotient import variance_quotient
 from mfcheck.statistics.verdict import Region
 
-#: Gradients, a block of coordinates each, and how many coordinates keep the noise below 5 % of the smallest drift.
-GRADIENTS, EACH = (0.1, -0.1, 1.0, -1.0, 10.0, -10.0), 2**20
+#: Gradients, two blocks of coordinates each, of either sign, and how many coordinates keep the noise below 5 % of the
+#: smallest drift.
+GRADIENTS, EACH = (0.2, 1.0, 10.0), 2**18
 SMALL_STEP, STEPS = 0.003, 8
 PARTICLES = (1, 8, 64)
+#: The gradient on M particles: large, so that a drift a hundred times too small still stands out from the noise.
+PULL = 10.0
 #: The curvature and the step of the run that says at which temperature M particles sample.
 CURVATURE, SETTLING_STEP, MANY = 4.0, 0.05, 8
 
 
 def drift(bench: Bench) -> Answer:
-    """A particle moves by -eta g on average: in both signs, over two orders of g, at two eta, and over T steps."""
-    gradients = bench.blocks(GRADIENTS, bench.count(EACH))
-    zero = torch.zeros_like(gradients)
-    ((moved,),) = bench.increments(("drift",), [zero], [gradients])
-    checks = [
-        _check(f"gradient {g:g}", row, g, ETA)
-        for g, row in zip(GRADIENTS, moved.view(len(GRADIENTS), -1), strict=True)
-    ]
+    """A particle moves by -eta g on average: over a factor of 50 in g, at two eta, and over T steps.
+
+    Half the difference of what g and -g do: noise that is off its centre is another property's.
+    """
+    checks = _sizes(bench, ("drift",), GRADIENTS, ETA)
     # the noise shrinks as sqrt(eta), the drift as eta: only the larger gradients stand out at a small step
-    large = bench.blocks(GRADIENTS[2:], bench.count(EACH // 4))
-    ((moved,),) = bench.increments(("drift", "small step"), [torch.zeros_like(large)], [large], eta=SMALL_STEP)
-    checks += [
-        _check(f"gradient {g:g}, eta {SMALL_STEP:g}", row, g, SMALL_STEP)
-        for g, row in zip(GRADIENTS[2:], moved.view(len(GRADIENTS) - 2, -1), strict=True)
-    ]
+    checks += _sizes(bench, ("drift", "small step"), GRADIENTS[1:], SMALL_STEP, said=f", eta {SMALL_STEP:g}")
     steps = bench.steps(STEPS, 4)
-    many = bench.increments(("drift", "steps"), [torch.zeros_like(large)], [large], steps=steps)
-    total = torch.stack([step[0] for step in many]).sum(0).view(len(GRADIENTS) - 2, -1)
-    checks += [
-        _check(f"gradient {g:g}, over {steps} steps", row, g, ETA * steps)
-        for g, row in zip(GRADIENTS[2:], total, strict=True)
-    ]
+    checks += _sizes(bench, ("drift", "steps"), GRADIENTS[1:], ETA, steps, said=f", over {steps} steps")
     return Answer(tuple(checks), scenario=Scenario("(theta - start).mean() / -eta", gradient=1.0))
+
+
+def _sizes(
+    bench: Bench, names: tuple[str, ...], values: tuple[float, ...], eta: float, steps: int = 1, said: str = ""
+) -> list[Check]:
+    gradients = bench.blocks([sign * g for g in values for sign in (1, -1)], bench.count(EACH))
+    moved = bench.increments(names, [torch.zeros_like(gradients)], [gradients], steps=steps, eta=eta)
+    total = torch.stack([step[0] for step in moved]).sum(0).view(len(values), 2, -1)
+    return [
+        Check(
+            f"drift / (-eta g) at gradient {g:g}{said}",
+            partial(_mean_of, (down - up) / (-2 * eta * steps * g)),
+            Region.around(1.0, absolute=0.05),
+        )
+        for g, (down, up) in zip(values, total, strict=True)
+    ]
 
 
 def scaling(bench: Bench) -> Answer:
     """The drift is g whatever M (raw) or M g (mean_field), and the noise is the same whatever M."""
     moved = {}
     for particles in PARTICLES:
-        shape = (particles, bench.count(2**18) // particles)
-        if shape[1] < 1:
-            raise ValueError("a run has a coordinate for every particle")
-        ((moved[particles],),) = bench.increments(("scaling", particles), [bench.full(shape)], [bench.full(shape, 1.0)])
-    factor = {particles: -float(x.mean()) / ETA for particles, x in moved.items()}
+        shape = (particles, max(1, bench.count(2**18) // particles))
+        pull = bench.full(shape, PULL)
+        ((moved[particles],),) = bench.increments(("scaling", particles), [bench.full(shape)], [pull])
+    factor = {particles: -float(x.mean()) / (ETA * PULL) for particles, x in moved.items()}
     convention = bench.scaling or _nearest(factor)
     checks = []
     for particles in PARTICLES[1:]:
@@ -79,7 +84,16 @@ def scaling(bench: Bench) -> Answer:
     facts: dict[str, float | str] = {"convention": convention}
     if bench.steps(1, 0):
         # the risk of a mean over particles, whose gradient by theta_i is U'(theta_i) / M
-        run = settle(bench, ("scaling", "settle"), (CURVATURE,), SETTLING_STEP, 2**13, MANY, share=1 / MANY)
+        run = settle(
+            bench,
+            ("scaling", "settle"),
+            (CURVATURE,),
+            SETTLING_STEP,
+            2**13,
+            MANY,
+            share=1 / MANY,
+            contraction=factor[MANY] / MANY,
+        )
         measured = run.estimates(1e-3)[0]
         if measured.problem is None and measured.point > 0 and math.isfinite(measured.point):
             says += (
@@ -87,19 +101,13 @@ def scaling(bench: Bench) -> Answer:
                 f"[{measured.lower:.3g}, {measured.upper:.3g}]"
             )
             facts["temperature at M = 8"] = measured.point
-    return Answer(tuple(checks), says, facts, Scenario("(theta - start).mean() / -eta", particles=8, gradient=1.0))
+    return Answer(tuple(checks), says, facts, Scenario("(theta - start).mean() / -eta", particles=MANY, gradient=1.0))
 
 
 def _nearest(factor: dict[int, float]) -> str:
     """The convention whose power of M, 0 or 1, is nearer to the drift's at M = 8."""
     quotient = factor[8] / factor[1] if factor[1] else 1.0
     return "mean_field" if quotient > math.sqrt(8.0) else "raw"
-
-
-def _check(name: str, moved: Tensor, gradient: float, eta: float) -> Check:
-    return Check(
-        f"drift / (-eta g) at {name}", partial(_mean_of, moved / (-eta * gradient)), Region.around(1.0, absolute=0.05)
-    )
 
 
 def _mean_of(row: Tensor, level: float) -> Estimate:

@@ -75,16 +75,18 @@ def noise_isotropic(bench: Bench) -> Answer:
 
 
 def noise_gaussian(bench: Bench) -> Answer:
-    """The noise is Gaussian: its Kolmogorov distance to the normal law of its own variance."""
-    x = increments(bench).flatten().cpu().numpy()
+    """The noise is Gaussian: its Kolmogorov distance to the normal law of its own variance, step by step."""
+    x = increments(bench)
+    # by each step's own deviation: noise that changes from step to step is another property's
+    scaled = (x / x.flatten(1).std(1)[:, None, None, None]).cpu().numpy()
 
     def estimate(level: float) -> Estimate:
-        distance = kolmogorov_distance(x, "norm", 1 - (1 - level) / 2)
-        # the scale was estimated from the sample: its relative error, at the other half of the rate, moves the law
-        moved = -SCALE_TO_DISTANCE * float(special.ndtri((1 - level) / 4)) / math.sqrt(2 * len(x))
-        return replace(
-            distance, lower=max(0.0, distance.lower - moved), upper=distance.upper + moved, level=level
-        )
+        rate = 1 - level
+        distance = kolmogorov_distance(scaled, "norm", 1 - rate / 2)
+        # deviations were estimated from the sample: their relative errors, at the other half of the rate, move the law
+        each = special.ndtri(rate / 4 / len(scaled))
+        moved = -SCALE_TO_DISTANCE * float(each) / math.sqrt(2 * scaled[0].size)
+        return replace(distance, lower=max(0.0, distance.lower - moved), upper=distance.upper + moved, level=level)
 
     check = Check("Kolmogorov distance to the normal law", estimate, Region.at_most(0.01))
     return Answer(

@@ -17,7 +17,7 @@ from mfcheck.statistics.quotient import variance_quotient
 from mfcheck.statistics.verdict import Region
 
 #: What multiplies eta, or beta, at each step: no two neighbours alike, so that a schedule shifted by a step is seen.
-FACTORS = (1.0, 0.25, 4.0, 0.5, 2.0, 0.125)
+FACTORS = (1.0, 0.25, 4.0, 0.5, 2.0, 0.3)
 COORDINATES = 2**17
 FOLLOWS = Region.around(1.0, relative=0.05)
 
