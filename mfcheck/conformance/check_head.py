@@ -62,7 +62,7 @@ class HeadCheck:
     def __init__(self, head: Any, *, seed: int = 0, budget: float | None = BUDGET, **options: Any) -> None:
         if budget is not None and not budget > 0:
             raise InputError(f"a budget is a positive number of seconds, or None; it came as {budget}")
-        self._began = time.perf_counter()
+        self._started = time.perf_counter()
         self._budget = math.inf if budget is None else budget
         self._seed = seed
         self._printed = 0
@@ -70,6 +70,7 @@ class HeadCheck:
         with own_surroundings(root.integer(31)) as printed:
             self.subject: Subject = understand(head, root, **options)
         self._count(printed.getvalue())
+        self._began = self.subject.clock.now
         self.results: dict[str, PropertyResult] = {}
 
     def __enter__(self) -> HeadCheck:
@@ -109,7 +110,7 @@ class HeadCheck:
             "device": subject.device,
             "seed": self._seed,
             "calls": subject.clock.calls,
-            "seconds": round(time.perf_counter() - self._began, 2),
+            "seconds": round(time.perf_counter() - self._started, 2),
             "call_seconds": subject.seconds,
             "ball": subject.ball,
             **subject.facts,
@@ -126,7 +127,7 @@ class HeadCheck:
         if broken:
             words = f"it rests on {', '.join(broken)}, which is violated"
             return PropertyResult(prop.name, UNDECIDED, words)
-        now = time.perf_counter()
+        now = self.subject.clock.now
         left = self._began + self._budget - now
         share = max(left / (len(PROPERTIES) - len(self.results)), min(left, SHARE * self._budget))
         if self.subject.seconds > SLOW:

@@ -105,7 +105,10 @@ def convex_hull(subject: Subject) -> PropertyResult:
         outside = distance_to_hull(value.numpy(), corners.numpy())
         scale = float(corners.abs().max().clamp(min=float(value.abs().max())))
         # the least squares solver's own rounding: its normal matrix is of size n, its entries up to scale
-        allowed = rounding(subject, call, value) + 64 * (len(corners) + subject.token_dimension) * subject.eps * scale
+        allowed = 64 * (len(corners) + subject.token_dimension) * subject.eps * scale
+        if outside <= allowed:
+            return None
+        allowed += rounding(subject, call, value)
         if outside <= allowed:
             return None
         lines = (ASK, f"# outside the hull of the values {corners.tolist()}")

@@ -25,7 +25,7 @@ from mfcheck.conformance.search import Violation
 from mfcheck.conformance.strategies import entries, shares_of
 from mfcheck.conformance.zoom import HALVINGS, Zoom, bisect, keeps_growing, ladder
 
-EXAMPLES = 40
+EXAMPLES = 30
 NAMES = {"x": "x", "theta": "theta", "tokens": "the tokens", "shares": "the tokens' weights"}
 
 
@@ -151,13 +151,15 @@ def _along(
             return None
         try:
             start = subject.value(route.call)
-            allowed = rounding(subject, route.call, start)
+            allowed = 64 * subject.eps * float(start.norm())
             zoom = _zoom(subject, route, allowed)
+            if keeps_growing(zoom, allowed, subject.dtype, power):
+                allowed = max(allowed, rounding(subject, route.call, start))
+                if keeps_growing(zoom, allowed, subject.dtype, power):
+                    return _violation(route, zoom.resolved(allowed), power)
         except HeadFailure as error:
             return failed(subject, error)
-        if keeps_growing(zoom, allowed, subject.dtype, power):
-            return _violation(route, zoom.resolved(allowed), power)
-        last = max((quotient for quotient in zoom.resolved(allowed).quotients), default=0.0) / length
+        last = max(zoom.resolved(allowed).quotients, default=0.0) / length
         subject.facts[name] = max(subject.facts.get(name, 0.0), last)
         return None
 

@@ -18,6 +18,8 @@ from mfcheck.statistics.seeds import Stream
 
 #: Entries of theta, x and the tokens are drawn up to this where the head declares no bound of its own.
 BOUND = 2.0
+#: A call of more seconds than these, most of them idle, waits for something.
+WAIT = 0.05
 
 
 class HeadFailure(Exception):
@@ -55,16 +57,31 @@ class Call:
 
 @dataclass
 class Clock:
-    """What the head was asked so far, and until when it may be."""
+    """What the head was asked so far, and until when it may be.
+
+    Time is that of this process's work, and of calls that wait (for a device, or asleep): on a machine that others use,
+    too, a suite takes longer by the wall and is cut no shorter.
+    """
 
     calls: int = 0
-    seconds: float = 0.0
+    waited: float = 0.0
     until: float = math.inf
+
+    @property
+    def now(self) -> float:
+        """Seconds of work and of waiting, from any origin."""
+        return time.process_time() + self.waited
 
     @property
     def over(self) -> bool:
         """Whether the time of the property at hand is spent."""
-        return time.perf_counter() > self.until
+        return self.now > self.until
+
+    def count(self, wall: float, worked: float) -> None:
+        """One more call, of these seconds by the wall, and of work."""
+        self.calls += 1
+        if wall > WAIT and worked < 0.5 * wall:
+            self.waited += wall - worked
 
 
 @dataclass(frozen=True)
@@ -130,14 +147,13 @@ class Subject:
 
     def ask(self, *arguments: Tensor) -> Tensor:
         """What the function returns, on the clock. Raises HeadFailure where it raises or returns no real tensor."""
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         try:
             output = self.function(*arguments)
         except Exception as error:
             raise HeadFailure(f"it raised {type(error).__name__}: {first_line(error)}") from error
         finally:
-            self.clock.calls += 1
-            self.clock.seconds += time.perf_counter() - began
+            self.clock.count(time.perf_counter() - began, time.process_time() - worked)
         if not isinstance(output, Tensor) or not output.is_floating_point():
             came = f"a tensor of {output.dtype}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
             raise HeadFailure(f"it returned {came}, and a head returns a floating tensor [d]")

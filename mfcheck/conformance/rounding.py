@@ -15,9 +15,9 @@ def rounding(subject: Subject, call: Call, value: Tensor, eps: float | None = No
     """The largest difference that rounding explains between two evaluations at this call.
 
     Backward error: an evaluation of k operations is the exact value at arguments off by k eps relatively, entry by
-    entry. So theta, x, the tokens and the weights are moved by delta = 4 (n + d + 8) eps in two patterns of signs each
-    (and back), in double precision; the bound is twice the sum over the four of the largest change, plus delta times
-    the value. Moved by as much as rounding moves them, and not linearised: at a jump it is the jump.
+    entry. So theta, x, the tokens and the weights are moved by delta = 4 (n + d + 8) eps in a pattern of signs and in
+    the opposite one; the bound is twice the sum over the four of the larger change, plus delta times the value. Moved
+    by as much as rounding moves them, and not linearised: at a jump it is the jump.
     """
     n, d = call.tokens.shape
     unit = subject.eps if eps is None else eps
@@ -26,17 +26,16 @@ def rounding(subject: Subject, call: Call, value: Tensor, eps: float | None = No
     total = 0.0
     for which in range(4):
         largest = 0.0
-        for _ in range(2):
-            arguments = list(call.arguments)
-            signs = torch.randint(0, 2, arguments[which].shape, generator=generator, dtype=torch.float64) * 2 - 1
-            for direction in (signs, -signs):
-                moved = arguments[which] * (1 + delta * direction)
-                changed = [*arguments[:which], moved, *arguments[which + 1 :]]
-                try:
-                    other = subject.value(Call(*changed))
-                except HeadFailure:
-                    continue
-                largest = max(largest, float((other - value).abs().max()))
+        arguments = list(call.arguments)
+        signs = torch.randint(0, 2, arguments[which].shape, generator=generator, dtype=torch.float64) * 2 - 1
+        for direction in (signs, -signs):
+            moved = arguments[which] * (1 + delta * direction)
+            changed = [*arguments[:which], moved, *arguments[which + 1 :]]
+            try:
+                other = subject.value(Call(*changed))
+            except HeadFailure:
+                continue
+            largest = max(largest, float((other - value).abs().max()))
         total += largest
     return 2 * total + delta * float(value.abs().max())
 

@@ -69,7 +69,7 @@ def tokens_of(draw: st.DrawFn, kind: str, count: int, dimension: int, bound: flo
     if kind == "collinear":
         line = draw(entries(dimension, min(1.0, bound), step))
         return draw(entries(count, bound, step))[:, None] * line
-    tokens = torch.stack([draw(entries(dimension, bound, step)) for _ in range(count)])
+    tokens = draw(entries(count * dimension, bound, step)).reshape(count, dimension)
     if count > 1 and kind in ("tied", "near-duplicates"):
         first, second = draw(st.permutations(range(count)))[:2]
         tokens[second] = tokens[first]

@@ -16,6 +16,7 @@ from torch import Tensor
 Path = Callable[[float], Tensor]
 #: Halvings of a path in double and in single precision: what is left is far above rounding of the arguments.
 HALVINGS = {torch.float64: 30, torch.float32: 14}
+SETTLED = 4
 #: A change counts where it is so many times what rounding explains.
 RESOLVED = 64.0
 #: Quotients that grow by GROWTH in each of the last two windows of WINDOW halvings keep growing: what is Hoelder
@@ -47,10 +48,13 @@ class Zoom:
 
 
 def bisect(path: Path, halvings: int) -> Zoom:
-    """Halves a path, and keeps the half over which v changes more: where a path jumps, the jump."""
+    """Halves a path, and keeps the half over which v changes more: where a path jumps, the jump.
+
+    Ends early where the quotients have settled: SETTLED halvings in a row that change them by less than 2 %.
+    """
     left, right = 0.0, 1.0
     at_left, at_right = path(left), path(right)
-    lengths, changes = [1.0], [float((at_right - at_left).norm())]
+    lengths, changes, still = [1.0], [float((at_right - at_left).norm())], 0
     for _ in range(halvings):
         middle = 0.5 * (left + right)
         at_middle = path(middle)
@@ -61,6 +65,9 @@ def bisect(path: Path, halvings: int) -> Zoom:
             left, at_left = middle, at_middle
         lengths.append(right - left)
         changes.append(max(first, second))
+        still = still + 1 if 0.98 * changes[-2] <= 2 * changes[-1] <= 1.02 * changes[-2] else 0
+        if still == SETTLED:
+            break
     return Zoom(tuple(lengths), tuple(changes), left)
 
 
