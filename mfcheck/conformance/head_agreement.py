@@ -69,7 +69,7 @@ def batches(subject: Subject) -> PropertyResult:
             together = subject.together((theta, xs, tokens, weights), (count,))
             spread = subject.together((theta[None, None], xs, tokens, weights), (1, count))[0]
         except HeadFailure as error:
-            return failed(subject, error) if "finite" in subject.violated else Violation(str(error), _batch(example))
+            return SKIP if failed(subject, error) is SKIP else Violation(str(error), _batch(example))
         for k, call in enumerate(example.calls):
             for given in (together[k], spread[k]):
                 found = differ(subject, call, alone[k], given)
@@ -163,7 +163,7 @@ def float32_agrees(subject: Subject) -> PropertyResult:
             output = subject.raw(call, torch.float32)
             value = subject.value(call, torch.float32)
         except HeadFailure as error:
-            return SKIP if "finite" in subject.violated else Violation(f"with float32 arguments {error}", lines)
+            return SKIP if failed(subject, error) is SKIP else Violation(f"with float32 arguments {error}", lines)
         if output.dtype != torch.float32 and "shape_and_dtype" not in subject.violated:
             return Violation(f"with float32 arguments it returned {output.dtype}", (single,))
         found = differ(subject, call, double, value, eps)
@@ -185,7 +185,7 @@ def gpu_agrees(subject: Subject) -> PropertyResult:
             here = subject.value(call, device="cpu")
             there = subject.value(call, device="cuda")
         except HeadFailure as error:
-            return SKIP if "finite" in subject.violated else Violation(str(error), lines)
+            return SKIP if failed(subject, error) is SKIP else Violation(str(error), lines)
         found = differ(subject, call, here, there)
         return Violation(f"CPU and GPU are apart: {_apart(found)}", lines) if found else None
 
