@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from mfcheck.cli.figures import figures
+from mfcheck.cli.head import head
 
 app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
 
@@ -17,5 +18,5 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (figures,):
+for command in (figures, head):
     app.command()(command)

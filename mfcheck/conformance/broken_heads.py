@@ -1,7 +1,7 @@
 """Heads that break one property each, which the suite must find, and no property that has nothing to do with it.
 
-Each is made by a function without arguments, `mfcheck head mfcheck.conformance.broken_heads:NAME`. `BROKEN` has them all,
-with the property that each breaks and those that cannot help breaking, too, with the reason. Unless said otherwise
+Each is made by a function without arguments, `mfcheck head mfcheck.conformance.broken_heads:NAME`. `BROKEN` has them
+all, with the property that each breaks and those that cannot help breaking, too, with the reason. Unless said otherwise
 a mutant is softmax attention in the plane, logits x'Ay and value matrix V, with one thing changed.
 """
 
@@ -167,7 +167,8 @@ def in_place_centring() -> Head:
     """Centres the tokens where they lie."""
 
     def before(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
-        mean = average_of_tokens(weights, tokens)
+        # of a copy: what goes into a gradient is not written over
+        mean = average_of_tokens(weights, tokens.clone())
         if tokens.ndim == 2 and mean.ndim == 1:
             return theta, x, tokens.sub_(mean), weights
         return theta, x, tokens - mean[..., None, :], weights

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.conformance.broken_heads import BROKEN, D, Broken, breaks, parts, softmax
+from mfcheck.conformance.broken_heads import BROKEN, Broken, D, breaks, parts, softmax
 from mfcheck.conformance.head_spec import HeadSpec
 from mfcheck.heads import Head
 from mfcheck.heads.protocol import average_of_tokens

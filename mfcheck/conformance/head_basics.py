@@ -27,8 +27,11 @@ def shape_and_dtype(subject: Subject) -> PropertyResult:
             return SKIP
         lines = ("value = v(theta, x, tokens, weights)", "print(value.shape, value.dtype, value.device)")
         if tuple(output.shape) != expected:
-            return Violation(f"it returned shape {list(output.shape)} for {len(call.shares)} tokens; a head returns "
-                             f"[d] = {list(expected)}", lines)
+            return Violation(
+                f"it returned shape {list(output.shape)} for {len(call.shares)} tokens; a head returns "
+                f"[d] = {list(expected)}",
+                lines,
+            )
         if output.dtype != subject.dtype:
             return Violation(f"it returned {output.dtype} for arguments of {subject.dtype}", lines)
         if output.device.type != subject.device:
@@ -43,8 +46,10 @@ def finite(subject: Subject) -> PropertyResult:
     """It gives finite numbers on a ball: large parameters, far tokens, equal tokens, one token alone."""
     p, d = subject.parameter_dimension, subject.token_dimension
     balls = tuple(
-        (ball if subject.parameter_bound is None else subject.parameter_bound,
-         ball if subject.token_bound is None else subject.token_bound)
+        (
+            ball if subject.parameter_bound is None else subject.parameter_bound,
+            ball if subject.token_bound is None else subject.token_bound,
+        )
         for ball in BALLS
     )
     strategy = st.sampled_from(balls).flatmap(lambda ball: calls(p, d, ball[0], ball[1]))

@@ -40,13 +40,11 @@ class Rewritten:
 
 def drawn(subject: Subject, **options: Any) -> SearchStrategy[Call]:
     """Calls of this head within its bounds."""
-    return calls(
-        subject.parameter_dimension, subject.token_dimension, subject.theta_bound, subject.x_bound, **options
-    )
+    return calls(subject.parameter_dimension, subject.token_dimension, subject.theta_bound, subject.x_bound, **options)
 
 
 def failed(subject: Subject, error: HeadFailure) -> Violation | object:
-    """What an example says on which the head fails: nothing where `finite` has found that it does, else that it does."""
+    """What an example says on which the head fails: nothing where `finite` has found it, else that it does."""
     return SKIP if {"finite", "shape_and_dtype"} & subject.violated else Violation(str(error), ("# raises here",))
 
 
@@ -78,7 +76,7 @@ def searched(
     holds: str,
     *,
     examples: int = EXAMPLES,
-    call_of: Callable[[E], Call] = lambda example: getattr(example, "call", example),
+    call_of: Callable[[Any], Call] = lambda example: getattr(example, "call", example),
     score: Callable[[], float] | None = None,
 ) -> PropertyResult:
     """The result of searching for a counterexample; `holds`: what to say where there is none."""
@@ -88,7 +86,7 @@ def searched(
 
 
 def told(
-    subject: Subject, name: str, finding: Finding[E], holds: str, call_of: Callable[[E], Call]
+    subject: Subject, name: str, finding: Finding[E], holds: str, call_of: Callable[[Any], Call]
 ) -> PropertyResult:
     """A finding as a result, with the snippet of its counterexample."""
     if finding.violation is not None and finding.example is not None:

@@ -34,8 +34,10 @@ class Direction:
     @property
     def key(self) -> Any:
         """Equal for equal directions."""
-        return self.call.key, self.argument, *(
-            tuple(part.flatten().tolist()) for part in (self.direction, self.functional)
+        return (
+            self.call.key,
+            self.argument,
+            *(tuple(part.flatten().tolist()) for part in (self.direction, self.functional)),
         )
 
 
@@ -94,7 +96,7 @@ def _directions(subject: Subject) -> st.SearchStrategy[Direction]:
 
 
 def _quotient(values: dict[float, float], rounded: float) -> tuple[float, float] | None:
-    """(slope, error) from values at 0, +-h and +-h/2, each off by `rounded`, by central differences extrapolated from two steps; None where they do not converge.
+    """(slope, error) from values at 0, +-h and +-h/2, each off by `rounded`; None where quotients do not converge.
 
     Of steps h and h/2, (4 D(h/2) - D(h)) / 3 is off by about h^4, which |D(h/2) - D(h)|, of order h^2, bounds amply;
     rounding adds what it explains of a value over h/2. One-sided quotients that are apart by more than a first-order

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from mfcheck.conformance.head_checking import drawn, failed, searched
+from mfcheck.conformance.head_checking import drawn, searched
 from mfcheck.conformance.head_subject import Call, HeadFailure, Subject
 from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, PropertyResult
 from mfcheck.conformance.search import SKIP, Violation

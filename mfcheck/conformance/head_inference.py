@@ -91,8 +91,7 @@ def attempt(function: Callable[..., Any], p: int, d: int, dtype: torch.dtype, de
 
 def _candidates(p: int | None, d: int | None) -> Iterator[tuple[int, int]]:
     dimensions: Iterable[int] = (d,) if d is not None else DIMENSIONS if p is None else WIDE
-    for dimension, parameters in itertools.product(dimensions, (p,) if p is not None else range(1, PARAMETERS + 1)):
-        yield dimension, parameters
+    yield from itertools.product(dimensions, (p,) if p is not None else range(1, PARAMETERS + 1))
 
 
 def _says_more(answer: str, failure: str) -> bool:

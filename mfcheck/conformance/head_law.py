@@ -31,13 +31,11 @@ def permutation_invariant(subject: Subject) -> PropertyResult:
         lines = (f"order = {whole(order)}", ASK, asked)
         return Rewritten(call, other, f"tokens in the order {whole(order)} give another value", lines)
 
-    return searched(
-        subject, "permutation_invariant", pairs(), lambda pair: same_value(subject, pair), ROUNDING
-    )
+    return searched(subject, "permutation_invariant", pairs(), lambda pair: same_value(subject, pair), ROUNDING)
 
 
 def law_not_list(subject: Subject) -> PropertyResult:
-    """A law, not a list: splitting a token's weight between two copies changes nothing, nor does doubling all tokens."""
+    """A law, not a list: splitting a token's weight between two copies changes nothing, nor does doubling them all."""
 
     @st.composite
     def pairs(draw: st.DrawFn) -> Rewritten:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import ot
-import torch
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from torch import Tensor
@@ -137,9 +136,7 @@ def lipschitz_in_law(subject: Subject) -> PropertyResult:
     return replace(mixed, examples=examples)
 
 
-def _along(
-    subject: Subject, name: str, routes: SearchStrategy[Any], power: float = 1.0
-) -> PropertyResult:
+def _along(subject: Subject, name: str, routes: SearchStrategy[Any], power: float = 1.0) -> PropertyResult:
     """Whether difference quotients settle along all routes drawn. power: of the distance, 1/2 for W2 of mixtures."""
     last = 0.0
 
@@ -163,9 +160,7 @@ def _along(
         subject.facts[name] = max(subject.facts.get(name, 0.0), last)
         return None
 
-    found = searched(
-        subject, name, routes, test, "", examples=EXAMPLES, score=lambda: math.log(max(last, 1e-12))
-    )
+    found = searched(subject, name, routes, test, "", examples=EXAMPLES, score=lambda: math.log(max(last, 1e-12)))
     if found.status != HOLDS:
         return found
     return replace(found, detail=f"constant at least {subject.facts.get(name, 0.0):.3g} on {subject.ball}")
@@ -191,8 +186,7 @@ def _violation(route: Route, zoom: Zoom, power: float) -> Violation:
         f"begin = {zoom.begin!r}",
         f"for t in ({', '.join(f'2.0**-{depth}' for depth in depths)}):",
         "    change = float((at(begin + t) - at(begin)).norm())",
-        f"    print(t, change, change / t{'' if power == 1 else ' ** 0.5'})"
-        "  # the last number would settle",
+        f"    print(t, change, change / t{'' if power == 1 else ' ** 0.5'})  # the last number would settle",
     )
     words = f"{NAMES[route.argument]} moved by {moved:.2g} move v by {change:.3g}, and quotients keep growing"
     return Violation(words, lines)
@@ -222,5 +216,3 @@ def _mixtures(subject: Subject) -> SearchStrategy[Mixture]:
 
 #: Laws between whose tokens mass has a way to go.
 _APART = ("free", "tied", "collinear", "long")
-
-

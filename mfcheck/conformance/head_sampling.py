@@ -1,4 +1,4 @@
-"""Whether E |v_theta|^2 is finite under rho_0, so that V_M errs like M^(-1/2): a claim, judged as every other one is."""
+"""Whether E |v_theta|^2 is finite under rho_0, so that V_M errs like M^(-1/2): judged as every other claim is."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _claim(subject: Subject, top: int) -> Claim:
     call = ordinary_call(subject.parameter_dimension, subject.token_dimension)
 
     def experiment(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
-        """largest and median [n, rungs]: shares of the largest square, medians of |V_M - V_M'| over pairs of systems."""
+        """largest and median [n, rungs]: shares of the largest square, medians of |V_M - V_M'| over pairs."""
         largest, median = np.empty((2, len(replicates), len(ladder)))
         for row, replicate in enumerate(replicates):
             heads = _draw(subject, top, replicates.stream.child(replicate).torch())
@@ -151,16 +151,19 @@ def _snippet(subject: Subject) -> str:
     call = ordinary_call(subject.parameter_dimension, subject.token_dimension)
     from mfcheck.conformance.head_snippet import arguments
 
-    return "\n".join(
-        [
-            "import torch",
-            *head,
-            *arguments(subject, call),
-            *draw,
-            "generator = torch.Generator().manual_seed(0)",
-            "for count in (100, 1000, 10000):",
-            "    thetas = rho_0(generator, count).to(tokens)",
-            "    squares = torch.stack([v(theta, x, tokens, weights).square().sum() for theta in thetas])",
-            "    print(count, float(squares.max() / squares.sum()))  # would vanish like 1 over the count",
-        ]
-    ) + "\n"
+    return (
+        "\n".join(
+            [
+                "import torch",
+                *head,
+                *arguments(subject, call),
+                *draw,
+                "generator = torch.Generator().manual_seed(0)",
+                "for count in (100, 1000, 10000):",
+                "    thetas = rho_0(generator, count).to(tokens)",
+                "    squares = torch.stack([v(theta, x, tokens, weights).square().sum() for theta in thetas])",
+                "    print(count, float(squares.max() / squares.sum()))  # would vanish like 1 over the count",
+            ]
+        )
+        + "\n"
+    )

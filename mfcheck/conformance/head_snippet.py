@@ -20,7 +20,7 @@ def snippet(subject: Subject, call: Call, lines: Sequence[str]) -> str:
 
 
 def arguments(subject: Subject, call: Call) -> list[str]:
-    """The lines that set up theta, x, tokens and weights; `like` holds their dtype, and their device where it matters."""
+    """The lines that set up theta, x, tokens and weights; `like` holds their dtype, and their device if it matters."""
     device = f", device={subject.device!r}" if subject.device != "cpu" else ""
     total = float(call.shares.sum())
     return [

@@ -21,7 +21,7 @@ class HeadSpec:
 
     function: (theta [p], x [d], tokens [n, d], weights [n]) -> [d], or a torch module of the same call without theta
     (theta is then its parameters). parameter_dimension p, token_dimension d: asked for where they cannot be inferred.
-    growth_power q: |v_theta| <= C (1 + |theta|)^q at fixed tokens is claimed; None claims no power. values(theta, tokens)
+    growth_power q: |v_theta| <= C (1 + |theta|)^q is claimed at fixed tokens; None claims none. values(theta, tokens)
     -> [n, d]: points whose convex hull is claimed to hold the output. parameter_bound, token_bound: the head is
     defined for |theta_i|, and for |x_i| and |y_i|, up to these; None where it is defined everywhere. rho_0(generator,
     count) -> [count, p]: the law of parameters at the start, N(0, 1) each by default. batched: leading axes of all

@@ -28,7 +28,7 @@ class HeadFailure(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """The arguments of one call in float64 on the CPU: theta [p], x [d], tokens [n, d], shares [n] of any positive sum."""
+    """The arguments of one call, float64 on the CPU: theta [p], x [d], tokens [n, d], shares [n] of any sum above 0."""
 
     theta: Float[Tensor, " p"]
     x: Float[Tensor, " d"]

@@ -182,9 +182,7 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
     return False
 
 
-def _own_parameters(
-    function: Callable[..., Any], p: int, d: int, dtype: torch.dtype, device: str
-) -> tuple[str, ...]:
+def _own_parameters(function: Callable[..., Any], p: int, d: int, dtype: torch.dtype, device: str) -> tuple[str, ...]:
     """A note where the output has a gradient though no argument has: it comes from tensors of the head's own."""
     with torch.enable_grad():
         output = function(*(part.to(device, dtype, copy=True) for part in ordinary_call(p, d).arguments))

@@ -30,17 +30,15 @@ class PropertyCheck:
         return f"PropertyCheck({self.name})"
 
 
-def parametrize_with_properties(
-    head: Any, *, only: Iterable[str] = (), **options: Any
-) -> Callable[[T], T]:
+def parametrize_with_properties(head: Any, *, only: Iterable[str] = (), **options: Any) -> Callable[[T], T]:
     """A test for every property of a head: decorates a test that takes `check` and calls it.
 
         @mfcheck.parametrize_with_properties(my_head, token_dimension=3)
         def test_my_head(check):
             check()
 
-    head and options as of `check_head`; only: names of properties. The head is looked at when the first test runs. Raises
-    InputError on a name that is none.
+    head and options as of `check_head`; only: names of properties. The head is looked at when the first test runs.
+    Raises InputError on a name that is none.
     """
     import pytest
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mfcheck.conformance.head_subject import Call, HeadFailure, Subject
 
-#: Roundings of a sum of n tokens, of a product in d coordinates, and of a few matrices and elementary functions between.
+#: Roundings beside those of sums over n tokens and d coordinates: a few matrices and elementary functions.
 OPERATIONS = 8
 
 
@@ -40,9 +40,7 @@ def rounding(subject: Subject, call: Call, value: Tensor, eps: float | None = No
     return 2 * total + delta * float(value.abs().max())
 
 
-def differ(
-    subject: Subject, first: Call, a: Tensor, b: Tensor, eps: float | None = None
-) -> tuple[float, float] | None:
+def differ(subject: Subject, first: Call, a: Tensor, b: Tensor, eps: float | None = None) -> tuple[float, float] | None:
     """(difference, allowed) where a and b, both the value of call `first`, differ by more than rounding; else None."""
     difference = float((a - b).abs().max())
     unit = subject.eps if eps is None else eps

@@ -1,4 +1,4 @@
-"""What the properties of a head are tried on: calls of small integers, which shrink to a few tokens of zeros and ones."""
+"""What the properties of a head are tried on: calls of small integers, which shrink to tokens of zeros and ones."""
 
 from __future__ import annotations
 

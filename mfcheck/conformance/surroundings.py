@@ -14,7 +14,7 @@ import torch
 
 @contextlib.contextmanager
 def own_surroundings(seed: int) -> Iterator[io.StringIO]:
-    """Global generators seeded, and given back as they were; what is printed and warned of is kept from the terminal."""
+    """Global generators seeded, and given back as they were; what is printed and warned of is kept apart."""
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
     printed = io.StringIO()
     with torch.random.fork_rng(), contextlib.redirect_stdout(printed), warnings.catch_warnings():
