@@ -23,11 +23,21 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Control:
-    """The same experiment with something broken (settings changed), which the named criteria must refute."""
+    """The same experiment with something broken (settings changed), which the named criteria must refute.
+
+    supports, in place of refutes: what is said is made true, and the named criteria must support it. A hypothesis on
+    record as REFUTED needs such a control, since a check that refutes everything would refute it too.
+    """
 
     name: str
     changes: Mapping[str, Any]
-    refutes: tuple[str, ...]
+    refutes: tuple[str, ...] = ()
+    supports: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> Verdict:
+        """The verdict that the control must come out with."""
+        return Verdict.SUPPORTED if self.supports else Verdict.REFUTED
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,9 @@ class Claim:
     replicates) -> measurements, a dict of arrays [n, ...]. criteria: all must be SUPPORTED for the claim to be.
     replicates: how many the first look takes at the quick profile (later looks 4 and 16 times as many); 0 for an
     experiment without randomness. on_record: the verdict expected (REFUTED for a hypothesis known to fail).
-    record(measurements) -> what a figure needs beyond the estimates' own details. Raises InputError where the
-    control is missing, changes a setting that does not exist, or names a criterion that does not exist.
+    record(measurements) -> what a figure needs beyond the estimates' own details. formula: the prediction in LaTeX.
+    Raises InputError where the control is missing, changes a setting that does not exist, or names a criterion that
+    does not exist.
     """
 
     id: str
@@ -54,6 +65,7 @@ class Claim:
     replicates: int = 0
     on_record: Verdict = Verdict.SUPPORTED
     record: Callable[[Measurements], Mapping[str, Any]] | None = None
+    formula: str = ""
 
     def __post_init__(self) -> None:
         if not self.controls:
@@ -76,10 +88,13 @@ class Claim:
             )
 
     def _check(self, control: Control, criteria: set[str]) -> None:
-        if isinstance(control.refutes, str) or not control.refutes or not set(control.refutes) <= criteria:
+        if control.refutes and control.supports:
+            raise InputError(f"claim {self.id}, control {control.name!r}: it either refutes or supports, not both")
+        named = control.supports or control.refutes
+        if isinstance(named, str) or not named or not set(named) <= criteria:
             raise InputError(
                 f"claim {self.id}, control {control.name!r}: it must name, in a tuple, the criteria that refute it "
-                f"among {sorted(criteria)}; it names {control.refutes!r}"
+                f"among {sorted(criteria)}; it names {named!r}"
             )
         if not control.changes or not set(control.changes) <= set(self.settings):
             raise InputError(
@@ -94,7 +109,12 @@ def registry(*families: Iterable[Claim]) -> dict[str, Claim]:
     """All claims by id, in catalogue order. Raises InputError where two share an id."""
     claims = [claim for family in families for claim in family]
     _unique("claim id", (claim.id for claim in claims))
-    return {claim.id: claim for claim in claims}
+    return {claim.id: claim for claim in sorted(claims, key=lambda claim: catalogue_order(claim.id))}
+
+
+def catalogue_order(claim_id: str) -> tuple[int, int]:
+    """The place of "C12" in the catalogue: families in their order, numbers within."""
+    return "DPCKVTGSWH".find(claim_id[0]), int(claim_id[1:])
 
 
 def _is_plain(value: object) -> bool:

@@ -14,6 +14,7 @@ from mfcheck.claim import Claim, Control, registry
 from mfcheck.errors import InputError
 from mfcheck.replicates import Replicates, concatenate
 from mfcheck.statistics.seeds import stream
+from mfcheck.statistics.verdict import Verdict
 from tests.synthetic import claim
 
 WHOLE = claim()
@@ -80,7 +81,7 @@ def test_names_are_there_once() -> None:
 
 
 def test_a_registry_keeps_the_order_of_the_catalogue() -> None:
-    assert list(registry([claim(id="P1")], (claim(id=id) for id in ("D2", "D1")))) == ["P1", "D2", "D1"]
+    assert list(registry([claim(id="P1")], (claim(id=id) for id in ("D10", "D2")))) == ["D2", "D10", "P1"]
 
 
 def test_replicates_are_the_indices_that_were_asked_for() -> None:
@@ -98,3 +99,10 @@ def test_looks_are_joined_along_the_replicate_axis() -> None:
 
 def test_a_control_is_data() -> None:
     assert Control("shifted", {"mean": 10.0}, ("mean 0",)) == WHOLE.controls[0]
+
+
+def test_a_control_either_refutes_or_supports() -> None:
+    both = Control("both", {"mean": 1.0}, refutes=("mean 0",), supports=("mean 0",))
+    with pytest.raises(InputError, match="not both"):
+        dataclasses.replace(claim(), controls=(both,))
+    assert Control("true", {"mean": 1.0}, supports=("mean 0",)).expected is Verdict.SUPPORTED
