@@ -12,6 +12,7 @@ from mfcheck.cli.claims import claims
 from mfcheck.cli.doctor import doctor
 from mfcheck.cli.figures import figures
 from mfcheck.cli.gate import gate
+from mfcheck.cli.head import head
 from mfcheck.cli.report import report
 from mfcheck.cli.verify import verify
 
@@ -23,6 +24,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, gate, bench, doctor):
+for command in (verify, figures, report, head, gate, bench, doctor):
     app.command()(command)
 app.add_typer(claims, name="claims")
