@@ -44,7 +44,9 @@ class Check:
 @dataclass(frozen=True)
 class Scenario:
     """What a counterexample sets up: theta [M, D] filled with `start`, gradients with `gradient` (a number, or
-    "a * theta" of a curvature), steps of eta at beta, and `shows`, an expression of theta, start, eta, beta, steps.
+    "4 * theta"), steps of eta (times `factors`, one a step) at beta, and `shows`, an expression of theta, start, eta,
+    beta, steps, factors and run(seed) -> theta. weight_decay: put in an optimiser's group; looks_at: an expression of
+    parameter and optimizer, printed after the steps; resumes: goes on with and without a state_dict.
     """
 
     shows: str
@@ -55,6 +57,10 @@ class Scenario:
     steps: int = 1
     eta: float = ETA
     beta: float = BETA
+    factors: tuple[float, ...] = ()
+    weight_decay: float = 0.0
+    looks_at: str = ""
+    resumes: bool = False
 
 
 @dataclass(frozen=True)

@@ -110,11 +110,12 @@ def _drift(e: Evidence) -> Sequence[str]:
         return ()
     found = e.estimates["drift"]
     single = [estimate for name, estimate in found.items() if "eta 0" not in name and "steps" not in name]
-    small, many = e.points("drift", "eta 0.003"), e.points("drift", "steps")
-    if not (single and small and many):
+    many = e.points("drift", "steps")
+    if len(single) < 3 or not many:
         return ()
     # the largest gradient's is the most precise
-    c, c_small, c_many = single[-1].point, small[-1], many[-1]
+    c, c_many = single[-1].point, many[-1]
+    at_small = next(e for name, e in reversed(found.items()) if "eta 0" in name)
     if any(c > one.upper * (1 + NEAR) or c < one.lower * (1 - NEAR) for one in single if c > 0):
         if _near(abs(single[1].point / c), 10.0):
             return [
@@ -124,7 +125,8 @@ def _drift(e: Evidence) -> Sequence[str]:
         return ["the gradient is clipped or squashed inside: the drift is not proportional to it"]
     if _near(c, -1.0):
         return ["the sign of the gradient is wrong: the rule ascends"]
-    if _near(c_small, c / 10) and _near(c, ETA):
+    # what the smaller step leaves of a factor eta drowns in the noise: its interval says whether the factor is there
+    if _near(c, ETA) and at_small.lower <= c / 10 <= at_small.upper < c:
         return ["lr is applied twice to the gradient: the drift is eta^2 g"]
     if _near(c, 1.0) and not _near(c_many, 1.0):
         return [
