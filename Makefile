@@ -11,7 +11,8 @@ READY   := .venv/ready
 verify: $(READY)
 	@status=0; \
 	$(BIN)/pytest paper_checks -n auto --mfcheck-profile $(PROFILE) --mfcheck-seed $(SEED) --mfcheck-out $(OUT) || status=$$?; \
-	$(BIN)/python -m figures --outcomes $(OUT) || status=$$?; \
+	$(BIN)/mfcheck figures --outcomes $(OUT) || status=$$?; \
+	$(BIN)/mfcheck report --outcomes $(OUT) || status=$$?; \
 	exit $$status
 
 test: $(READY)
@@ -23,9 +24,8 @@ test: $(READY)
 
 # What the README shows (claims table, a printed sample, the figure), from the outcomes of the last `make verify`.
 readme: $(READY)
-	$(BIN)/python -m mfcheck.report README.md $(OUT)
-	$(BIN)/python -m figures wasserstein --outcomes $(OUT) --out docs/figures
-	rm docs/figures/*.pdf
+	$(BIN)/mfcheck report --outcomes $(OUT) --readme README.md
+	$(BIN)/mfcheck figures wasserstein --outcomes $(OUT) --out docs/figures --format png
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -34,4 +34,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv build *.egg-info outcomes figures/out
+	rm -rf .venv build *.egg-info outcomes

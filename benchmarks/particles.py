@@ -39,6 +39,7 @@ from rich.table import Table
 from torch import Tensor
 
 from mfcheck import risks
+from mfcheck.device import keep_freed_memory
 from mfcheck.dynamics.drift import feature_gradient
 from mfcheck.dynamics.langevin import Drift, simulate
 from mfcheck.feature_risk import FeatureRisk
@@ -257,6 +258,7 @@ def ratios(speed: dict[tuple[str, str], float]) -> list[tuple[str, float, float]
 def main(rounds: Annotated[int, typer.Option(min=1)] = 10, steps: Annotated[int, typer.Option(min=10)] = 100) -> None:
     """Runs all sides and prints speeds and ratios."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # as simulate does: for the sides that time a part of it, and for all others as well
     warnings.filterwarnings("ignore", module="torchsde")  # its times in float32 end a rounding beyond the horizon
     console = Console()
     speed = measure(gather(steps, console), rounds)

@@ -1,1 +1,1 @@
-"""The convergence figures: one module a figure, reading outcomes only. `python -m figures` draws them all."""
+"""The convergence figures: one module a figure, reading outcomes only. `mfcheck figures` draws them."""

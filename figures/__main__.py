@@ -1,4 +1,4 @@
-"""`python -m figures [NAME ...] [--outcomes DIR] [--out DIR]`: the same as `mfcheck figures`."""
+"""`python -m figures`: the same as `mfcheck figures`."""
 
 import typer
 

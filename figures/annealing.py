@@ -1,4 +1,9 @@
-"""The gap above a quadratic's minimum while beta is annealed: linearly, logarithmically, and not at all."""
+"""The gap above a quadratic's minimum while beta is annealed: linearly, logarithmically, and not at all.
+
+To see: at constant beta the gap stays at the predicted plateau (1); annealed linearly it closes, logarithmically it
+lags. Refuted if the annealed gap ends at the plateau, which is where the control, constant beta called annealed,
+ends.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,9 @@
-"""Particles beside PDE-driven copies on the same noise, the constants of the linear model, and the error in time."""
+"""Particles beside PDE-driven copies on the same noise, the constants of the linear model, and the error in time.
+
+To see: the squared distance to PDE-driven copies falls like 1/M; M times each quantity lies at its exact constant;
+the convex risk's error does not grow in time. Refuted if the distance is flat, as with independent noises, if a
+constant is missed, or if the error grows, as it does for Desai-Zwanzig below its critical beta.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,8 @@
-"""The variance of the injected noise over its prediction, for every schedule, and what four faults make of it."""
+"""The variance of the injected noise over its prediction, for every schedule, and what four faults make of it.
+
+To see: every interval covers 1 and lies inside its grey region. Refuted if an interval lies outside, where the faults
+on the right put it.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,9 @@
-"""Free energy and relative entropy along the flow, with the predicted rate, the log-Sobolev bound and its mutants."""
+"""Free energy and relative entropy along the flow, with the predicted rate, the log-Sobolev bound and its mutants.
+
+To see: F never rises and falls at the rate of its dissipation; relative entropy follows its rate on the quadratic and
+stays below the bound on the quartic. Refuted if F misses the entropy's share, if the rate is another, or if the bound
+is crossed: the mutants do these.
+"""
 
 from collections.abc import Mapping
 

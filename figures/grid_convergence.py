@@ -1,4 +1,8 @@
-"""The grid solver's L1 error against cell size and time step, with fitted slopes, and with flux or scheme broken."""
+"""The grid solver's L1 error against cell size and time step, with fitted slopes, and with flux or scheme broken.
+
+To see: errors fall along the dashed slopes, order 2 in space and in time. Refuted by a slope of 1, which an upwind
+flux in space and a frozen potential in time give.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,9 @@
-"""The error of V_M against the number of particles M: its rate, its constant, and what Sobol particles make of it."""
+"""The error of V_M against the number of particles M: its rate, its constant, and what Sobol particles make of it.
+
+To see: points on the dashed 1/sqrt(M), constant and all; scrambled Sobol particles below it. Refuted by another
+constant, as with 1/(M - 1), by another slope, as with heavy tails, or if Sobol particles fall no faster, as for a
+hardmax head.
+"""
 
 from collections.abc import Mapping
 

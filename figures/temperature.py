@@ -1,4 +1,8 @@
-"""The temperature that an update samples at: Euler-Maruyama's bias in the step, and M beta under raw scaling."""
+"""The temperature that an update samples at: Euler-Maruyama's bias in the step, and M beta under raw scaling.
+
+To see: the stationary variance of each update on its own formula, not on the PDE's beta/a, and raw scaling at M beta.
+Refuted if the points lie on the other curve, which is where they lie when the two scalings are exchanged.
+"""
 
 from collections.abc import Mapping
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mfcheck.errors import InputError
-from mfcheck.feature_risk import FeatureRisk
+from mfcheck.feature_risk import FeatureRisk, Pullback
 from mfcheck.heads import scalar_softmax
 from mfcheck.heads.protocol import Head
 from mfcheck.operator import Sequences, head_values
@@ -63,43 +63,42 @@ def scalar_attention_layer(
     decay = _weight_decay(weight_decay)
     # [K, n]: heads go last, the long axis that all arithmetic runs along
     tokens, shares = sequences.tokens[..., 0], sequences.weights
-    slopes = sequences.queries * tokens
-    # logits are linear in a, so that the largest of them is an end of the slopes of the tokens that weigh anything
+    queries, slopes = sequences.queries[:, 0], sequences.queries * tokens
+    # logits are linear in a: the largest is an end of the slopes of the tokens that weigh anything, and about the
+    # middle of these it is |a| times half their width
     highest = slopes.masked_fill(shares == 0, -math.inf).amax(-1)
     lowest = slopes.masked_fill(shares == 0, math.inf).amin(-1)
+    half = 0.5 * (highest - lowest)
+    centred = (slopes - 0.5 * (highest + lowest)[:, None]).masked_fill(shares == 0, 0.0)
     powers = torch.stack([shares, shares * tokens, shares * tokens.square()], 1)
 
-    def averages(points: Tensor, count: int) -> list[Tensor]:
-        """S_k(a), and the average of the tokens' squares (count 2), each [K, points]."""
-        a = points[..., 0].reshape(-1)
-        peaks = torch.maximum(torch.outer(highest.to(a), a), torch.outer(lowest.to(a), a))
-        exponents = (slopes.to(a)[..., None] * a - peaks[:, None]).exp()
-        total, *sums = torch.bmm(powers[:, : count + 1].to(a), exponents).unbind(1)
-        return [part / total for part in sums]
-
-    def features(points: Tensor) -> Tensor:
-        _check_points(points)
-        (average,) = averages(points, 1)
-        return (average * torch.tanh(points[..., 1].reshape(-1))).reshape(-1, *points.shape[:-1]).movedim(0, -1)
-
-    queries = sequences.queries
-
-    def features_vjp(points: Tensor, field: Tensor) -> Tensor:
+    def with_pullback(points: Tensor) -> tuple[Tensor, Pullback]:
+        if points.shape[-1] != 2:
+            raise InputError(f"a scalar head is theta = (a, v) in R^2; points came as {tuple(points.shape)}")
         batch = points.shape[:-1]
-        average, square = (part.reshape(-1, *batch) for part in averages(points, 2))
-        value = torch.tanh(points[..., 1])
-        pull = field.movedim(-1, 0)[..., None]
-        by_v = (average * pull).sum(0).mul_(1 - value.square())
-        variance = torch.addcmul(square, average, average, value=-1)
-        by_a = variance.mul_(pull * queries.to(field).reshape(-1, *(1,) * len(batch))).sum(0).mul_(value)
-        return torch.stack([by_a, by_v], -1)
+        a, value = points[..., 0].reshape(-1), torch.tanh(points[..., 1])
+        exponentials = torch.outer(centred.to(a).flatten(), a).unflatten(0, centred.shape)
+        exponentials.sub_(torch.outer(half.to(a), a.abs())[:, None]).exp_()
+        total, first, second = torch.bmm(powers.to(a), exponentials).unbind(1)
+        # averages of the tokens and of their squares under the softmax, [K, ...]
+        average, square = ((part / total).reshape(-1, *batch) for part in (first, second))
+
+        def pull(field: Tensor) -> Tensor:
+            weight = field.movedim(-1, 0)[..., None]
+            by_v = (average * weight).sum(0).mul_(1 - value.square())
+            variance = torch.addcmul(square, average, average, value=-1)
+            by_a = variance.mul_(weight * queries.to(field).reshape(-1, *(1,) * len(batch))).sum(0).mul_(value)
+            return torch.stack([by_a, by_v], -1)
+
+        return (average * value).movedim(0, -1), pull
 
     return FeatureRisk(
         f"attention layer ({scalar_softmax('tanh').name})",
         potential=decay[0],
         potential_gradient=decay[1],
-        features=features,
-        features_vjp=features_vjp,
+        features=lambda points: with_pullback(points)[0],
+        features_with_pullback=with_pullback,
+        width=tokens.numel(),
         loss=loss or own_loss,
         loss_gradient=own_gradient if loss is None else None,
     )
@@ -146,8 +145,3 @@ def _checked_targets(targets: Tensor, sequences: Sequences, d: int) -> Tensor:
             f"this head takes tokens in R^{d}; the sequences have tokens in R^{sequences.queries.shape[-1]}"
         )
     return targets
-
-
-def _check_points(points: Tensor) -> None:
-    if points.shape[-1] != 2:
-        raise InputError(f"a scalar head is theta = (a, v) in R^2; points came as {tuple(points.shape)}")

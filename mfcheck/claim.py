@@ -38,8 +38,9 @@ class Claim:
     replicates) -> measurements, a dict of arrays [n, ...]. criteria: all must be SUPPORTED for the claim to be.
     replicates: how many the first look takes at the quick profile (later looks 4 and 16 times as many); 0 for an
     experiment without randomness. on_record: the verdict expected (REFUTED for a hypothesis known to fail).
-    record(measurements) -> what a figure needs beyond the estimates' own details. Raises InputError where the
-    control is missing, changes a setting that does not exist, or names a criterion that does not exist.
+    record(measurements) -> what a figure needs beyond the estimates' own details. formula: the prediction in LaTeX.
+    Raises InputError where the control is missing, changes a setting that does not exist, or names a criterion that
+    does not exist.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Claim:
     replicates: int = 0
     on_record: Verdict = Verdict.SUPPORTED
     record: Callable[[Measurements], Mapping[str, Any]] | None = None
+    formula: str = ""
 
     def __post_init__(self) -> None:
         if not self.controls:
@@ -94,7 +96,12 @@ def registry(*families: Iterable[Claim]) -> dict[str, Claim]:
     """All claims by id, in catalogue order. Raises InputError where two share an id."""
     claims = [claim for family in families for claim in family]
     _unique("claim id", (claim.id for claim in claims))
-    return {claim.id: claim for claim in claims}
+    return {claim.id: claim for claim in sorted(claims, key=lambda claim: catalogue_order(claim.id))}
+
+
+def catalogue_order(claim_id: str) -> tuple[int, int]:
+    """The place of "C12" in the catalogue: families in their order, numbers within."""
+    return "DPCKVTGSWH".find(claim_id[0]), int(claim_id[1:])
 
 
 def _is_plain(value: object) -> bool:

@@ -13,6 +13,8 @@ from mfcheck.errors import InputError
 from mfcheck.measure import Measure
 
 Points = Float[Tensor, "*batch n p"]
+#: cotangent [..., K] -> [..., n, p]: the gradient of h(theta) . cotangent at the points it was made for.
+Pullback = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class FeatureRisk:
 
     Closed forms are optional and only make things faster (tests hold them to automatic differentiation):
     potential_gradient: [..., n, p] -> [..., n, p]; loss_gradient: [..., K] -> [..., K];
-    features_vjp: (points, cotangent [..., K]) -> [..., n, p], the gradient of h(theta) . cotangent.
+    features_with_pullback: points -> (h [..., n, K], pull), pull(cotangent [..., K]) -> [..., n, p] the gradient of
+    h(theta) . cotangent, so that what features and their gradient have in common is computed once.
+    width: numbers of working memory a point that features take, K unless said; work is cut into pieces by it.
     `convex` says that the risk is convex along mixtures, (1 - t) mu + t nu.
     """
 
@@ -35,7 +39,8 @@ class FeatureRisk:
     loss: Callable[[Tensor], Tensor] | None = None
     potential_gradient: Callable[[Tensor], Tensor] | None = None
     loss_gradient: Callable[[Tensor], Tensor] | None = None
-    features_vjp: Callable[[Tensor, Tensor], Tensor] | None = None
+    features_with_pullback: Callable[[Tensor], tuple[Tensor, Pullback]] | None = None
+    width: int | None = None
     convex: bool = True
 
     def __post_init__(self) -> None:
@@ -105,16 +110,28 @@ class FeatureRisk:
                 else _gradient_of_sum(self.potential, points, self.name, "potential")
             )
         if self.features is not None and field is not None:
-            if self.features_vjp is not None:
-                part = self.features_vjp(points, field)
-            else:
-                features = self.features
-                part = _gradient_of_sum(
-                    lambda x: torch.einsum("...nk,...k->...n", features(x), field), points, self.name, "features"
-                )
+            _, pull = self.pullback(points)
+            part = pull(field)
             total = part if total is None else total + part
         assert total is not None
         return total
+
+    def pullback(self, points: Points) -> tuple[Float[Tensor, "*batch n K"], Pullback]:
+        """(h at points [..., n, p], its pullback: field [..., K] -> [..., n, p]); the pullback is called once."""
+        if self.features_with_pullback is not None:
+            return self.features_with_pullback(points)
+        if self.features is None:
+            raise InputError(f"risk {self.name!r} is linear: it has no features")
+        with torch.enable_grad():
+            leaf = points.detach().requires_grad_(True)
+            features = self.features(leaf)
+        expected = "K values a point, [..., n, K]"
+        _check_shape(features, (*points.shape[:-1], *features.shape[-1:]), self.name, "features", expected)
+
+        def pull(field: Tensor) -> Tensor:
+            return _gradient_in(leaf, features, self.name, "features", field[..., None, :].expand_as(features))
+
+        return features.detach(), pull
 
 
 def _gradient_of_sum(f: Callable[[Tensor], Tensor], points: Tensor, risk: str, part: str) -> Tensor:
@@ -126,14 +143,14 @@ def _gradient_of_sum(f: Callable[[Tensor], Tensor], points: Tensor, risk: str, p
         return _gradient_in(leaf, value, risk, part)
 
 
-def _gradient_in(leaf: Tensor, value: Tensor, risk: str, part: str) -> Tensor:
+def _gradient_in(leaf: Tensor, value: Tensor, risk: str, part: str, cotangent: Tensor | None = None) -> Tensor:
     if not value.requires_grad:
         raise InputError(
             f"risk {risk!r}: its {part} came without a gradient (was it detached, or computed in NumPy?); "
             "where it is constant, leave it out"
         )
     # ones in memory: the gradient of a sum comes as one number expanded, and backward kernels are slower on that
-    (gradient,) = torch.autograd.grad(value, leaf, torch.ones_like(value))
+    (gradient,) = torch.autograd.grad(value, leaf, torch.ones_like(value) if cotangent is None else cotangent)
     return gradient
 
 

@@ -18,6 +18,10 @@ class Measure:
 
     points [..., n, p] and weights [..., n] are floating tensors of one dtype on one device; weights may be zero (a
     place where a first variation is asked for) and need not sum to one. Raises InputError on any mismatch.
+
+    >>> heads = Measure.uniform(torch.tensor([[0.0], [1.0], [5.0]]))
+    >>> heads.mean().tolist()
+    [2.0]
     """
 
     points: Float[Tensor, "*batch n p"]

@@ -48,6 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="folder whose outcomes.jsonl gets a line a claim as each is reached (default: outcomes)",
     )
     group.addoption(
+        "--mfcheck-only",
+        default="",
+        metavar="D1,C2",
+        help="claims by id, with their controls; all others are left out (default: all)",
+    )
+    group.addoption(
         "--mfcheck-resume",
         action="store_true",
         help="take over outcomes that --mfcheck-out already holds for this seed, profile and code",
@@ -59,6 +65,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Keeper(config), "mfcheck-keeper")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the claims that --mfcheck-only does not name. `-k D1` would take D10 along, or a control's name."""
+    only = {name for name in config.getoption("--mfcheck-only").split(",") if name}
+    if not only:
+        return
+    kept = [item for item in items if _claim_of(item) in only]
+    missing = only - {_claim_of(item) for item in kept}
+    if missing:
+        raise pytest.UsageError(f"no claim is called {', '.join(sorted(missing))} in what was collected")
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+def _claim_of(item: pytest.Item) -> str | None:
+    claim = getattr(getattr(item, "callspec", None), "params", {}).get("claim")
+    return getattr(claim, "id", None)
+
+
 @pytest.fixture
 def mfcheck_verify(
     request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
@@ -66,7 +90,7 @@ def mfcheck_verify(
     """verify(registry, claim, control=None): runs a claim or control and fails the test on an unexpected verdict."""
 
     def verify(registry: Mapping[str, Claim], claim: Claim, control: Control | None = None) -> None:
-        from mfcheck.report import explain
+        from mfcheck.report.words import explain
         from mfcheck.statistics.verdict import Verdict
 
         outcome, taken_over = _outcome(request.config, registry, claim, control)
@@ -162,7 +186,8 @@ class Keeper:
         from rich.console import Console
 
         from mfcheck.outcome import Outcome
-        from mfcheck.report import counts, summary_table
+        from mfcheck.report.tables import summary_table
+        from mfcheck.report.words import counts
 
         outcomes = [Outcome.from_json(line) for line in self.lines]
         console = Console(

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mfcheck.errors import InputError
-from mfcheck.feature_risk import FeatureRisk
+from mfcheck.feature_risk import FeatureRisk, Pullback
 
 
 def quadratic(
@@ -99,7 +99,7 @@ def attraction(confinement: FeatureRisk, kappa: float, name: str = "attraction")
         loss=lambda mean: -0.5 * kappa * (mean * mean).sum(-1),
         potential_gradient=gradient if base is not None else None,
         loss_gradient=lambda mean: -kappa * mean,
-        features_vjp=lambda points, field: field[..., None, :].expand_as(points),
+        features_with_pullback=lambda points: (points, lambda field: field[..., None, :].expand_as(points)),
         convex=kappa <= 0,
     )
 
@@ -149,16 +149,28 @@ def two_layer_network(
         raise InputError(f"inputs are [K, d] and targets [K]; they came as {tuple(x.shape)} and {tuple(y.shape)}")
     own_loss, own_gradient = squared_error(y)
 
-    def features(points: Tensor) -> Tensor:
+    def scores(points: Tensor) -> Tensor:
+        # [K, n]: particles last, the long axis that the sums over them run along
         if points.shape[-1] != x.shape[1]:
             raise InputError(f"theta lives in R^{x.shape[1]}, as the inputs; points came as {tuple(points.shape)}")
-        return activation(points @ x.to(points).T)
+        return x.to(points) @ points.mT
+
+    def tanh_with_pullback(points: Tensor) -> tuple[Tensor, Pullback]:
+        values = torch.tanh(scores(points))
+
+        def pull(field: Tensor) -> Tensor:
+            # sum_k f_k x_k (1 - tanh^2): one matrix product with the squares
+            weighted = field[..., None] * x.to(field)
+            return (weighted.sum(-2)[..., None] - weighted.mT @ values.square()).mT
+
+        return values.mT, pull
 
     return FeatureRisk(
         "two-layer network",
         potential=(lambda points: 0.5 * weight_decay * points.square().sum(-1)) if weight_decay else None,
-        features=features,
+        features=lambda points: activation(scores(points)).mT,
         loss=loss or own_loss,
         potential_gradient=(lambda points: weight_decay * points) if weight_decay else None,
         loss_gradient=own_gradient if loss is None else None,
+        features_with_pullback=tanh_with_pullback if activation is torch.tanh else None,
     )

@@ -37,6 +37,7 @@ C1 = Claim(
     statement="the empirical law of M particles is at W1 ~ M^(-1/2) and W2^2 ~ 1/M of the PDE's, and sliced W1 "
     "~ M^(-1/2) in the plane",
     prediction="slopes -0.5 +- 0.05, -1 +- 0.1, -0.5 +- 0.05; E W1 within 5 % of the theory of fluctuations",
+    formula=r"\mathbb{E}\,W_1(\rho_M,\rho)\propto M^{-1/2},\quad \mathbb{E}\,W_2^2(\rho_M,\rho)\propto M^{-1}",
     source="Fournier and Guillin 2015; Bobkov and Ledoux 2019; constant: Sznitman 1991, del Barrio et al. 1999",
     hypotheses="i.i.d. starts, smooth strictly convex potential, tails lighter than Gaussian; Heun's scheme",
     experiment=chaos_wasserstein.rates_with_particles,
@@ -101,6 +102,7 @@ C2 = Claim(
     id="C2",
     statement="particles stay within E|theta_i - theta_bar_i|^2 ~ 1/M of PDE-driven copies on the same noise",
     prediction="slope -1 +- 0.1; the linear model's constant within 5 %",
+    formula=r"\mathbb{E}|\theta_i-\bar\theta_i|^2\propto M^{-1}",
     source="Sznitman 1991, theorem I.1.4; constant: Ornstein-Uhlenbeck means at rates a and a + kappa",
     hypotheses="same start and noise; smooth interaction; Heun's scheme on both sides",
     experiment=chaos.coupling,
@@ -181,6 +183,8 @@ C3 = Claim(
     "constants over M in stationarity",
     prediction="M Var(mean) = beta/a and M (E theta^2 - beta/(a+kappa)) = beta kappa/(a (a+kappa)), within 5 %; "
     "slopes -1 +- 0.1",
+    formula=r"M\operatorname{Var}(\bar\theta)=\frac{\beta}{a},\quad "
+    r"M\Big(\mathbb{E}\theta^2-\frac{\beta}{a+\kappa}\Big)=\frac{\beta\kappa}{a(a+\kappa)}",
     source="Ornstein-Uhlenbeck mean and deviations; Sznitman 1991",
     hypotheses="stationarity at s = 5; Leimkuhler-Matthews, unbiased on quadratics",
     experiment=chaos_linear.stationary_moments,
@@ -212,6 +216,7 @@ C4 = Claim(
     id="C4",
     statement="two tagged particles decorrelate like 1/M",
     prediction="M Cov(theta_1, theta_2) = beta kappa/(a (a+kappa)) within 5 %; slope -1 +- 0.1",
+    formula=r"M\operatorname{Cov}(\theta_1,\theta_2)=\frac{\beta\kappa}{a(a+\kappa)}",
     source="Sznitman 1991; C3's model",
     hypotheses="stationarity at s = 5; Leimkuhler-Matthews, unbiased on quadratics",
     experiment=chaos_linear.stationary_moments,
@@ -238,6 +243,7 @@ C5 = Claim(
     id="C5",
     statement="for risks convex along mixtures the error of M particles does not grow with time",
     prediction="E W1 at s = 50 over that at s = 5 below 1.5; E W1 at s = 5 within 10 % of the theory of fluctuations",
+    formula=r"\sup_s\ \mathbb{E}|L(\rho_M(s))-L(\rho(s))|<\infty",
     source="Chen, Ren and Wang, arXiv:2212.03050; Suzuki, Wu and Nitanda 2023, arXiv:2306.07221",
     hypotheses="risk convex along mixtures, log-Sobolev; Heun's scheme",
     experiment=chaos_wasserstein.growth_with_time,
@@ -289,6 +295,7 @@ C7 = Claim(
     statement="the bias of a smooth observable is A eta + B/M",
     prediction="exponents 1 +- 0.1 in eta and -1 +- 0.1 in M; c0 = 0 within 4 % of E theta^2; "
     "B = beta kappa/(a (a+kappa)) within 10 %",
+    formula=r"\mathbb{E}f-\int f\,d\rho=A\eta+\frac{B}{M}",
     source="Suzuki, Wu and Nitanda 2023, arXiv:2306.07221; C3's model",
     hypotheses="Euler-Maruyama, the mean of theta^2; copies of the limit process by Leimkuhler-Matthews",
     experiment=chaos_linear.bias_expansion,

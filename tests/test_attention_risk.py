@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+import mfcheck.dynamics.drift as drift_module
 from mfcheck.attention_risk import attention_layer, scalar_attention_layer, scalar_teacher
+from mfcheck.dynamics.langevin import simulate
 from mfcheck.errors import InputError
 from mfcheck.functional import derivative_on_appending, first_variation, velocity
 from mfcheck.heads import matrix_softmax, scalar_softmax
@@ -81,3 +83,14 @@ def test_bad_input_is_a_sentence():
         scalar_attention_layer(sequences, targets)(Measure.uniform(particles(3)))
     with pytest.raises(InputError, match="at least one sequence"):
         scalar_teacher(0, 3, token_scale=1.0, query_scale=1.0, teacher=1.0, source=stream(0))
+
+
+def test_particles_cut_into_pieces_by_width_drift_as_they_do_at_once(monkeypatch):
+    sequences, targets = problem()
+    fast = scalar_attention_layer(sequences, targets, weight_decay=0.3)
+    plain = attention_layer(scalar_softmax("tanh"), sequences, targets[:, None], weight_decay=0.3)
+    assert fast.width == 5 * 4
+    theta = particles(2, 40)
+    monkeypatch.setattr(drift_module, "FEATURES_AT_ONCE", 64 * fast.width)
+    runs = [simulate(risk, theta, beta=0.1, step=0.1, steps=3, seed=0).final for risk in (fast, plain)]
+    torch.testing.assert_close(*runs, rtol=1e-12, atol=1e-13)

@@ -80,7 +80,7 @@ def test_names_are_there_once() -> None:
 
 
 def test_a_registry_keeps_the_order_of_the_catalogue() -> None:
-    assert list(registry([claim(id="P1")], (claim(id=id) for id in ("D2", "D1")))) == ["P1", "D2", "D1"]
+    assert list(registry([claim(id="P1")], (claim(id=id) for id in ("D10", "D2")))) == ["D2", "D10", "P1"]
 
 
 def test_replicates_are_the_indices_that_were_asked_for() -> None:

@@ -27,7 +27,7 @@ def atoms(*values: float) -> Measure:
 
 def closed_forms_error(risk: FeatureRisk, measure: Measure) -> float:
     """The largest difference between a risk's closed forms and automatic differentiation of the same risk."""
-    bare = replace(risk, potential_gradient=None, loss_gradient=None, features_vjp=None)
+    bare = replace(risk, potential_gradient=None, loss_gradient=None, features_with_pullback=None)
     errors = [0.0]
     if not risk.is_linear:
         errors.append(float((risk.field(measure) - bare.field(measure)).abs().max()))
@@ -50,7 +50,7 @@ def test_closed_forms_equal_automatic_differentiation(subject: Subject, data: st
     [
         {"potential_gradient": lambda points: points**3 + points},
         {"loss_gradient": lambda mean: mean},
-        {"features_vjp": lambda points, field: 2 * field[..., None, :].expand_as(points)},
+        {"features_with_pullback": lambda points: (points, lambda field: 2 * field[..., None, :].expand_as(points))},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
@@ -168,3 +168,24 @@ def test_two_layer_network_is_the_mean_of_its_neurons() -> None:
 def test_bad_input_is_a_sentence(call: Callable[[], object], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("activation", [torch.tanh, torch.sin], ids=["closed form", "differentiated"])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_pullback_goes_with_the_features(batch: tuple[int, ...], activation: Callable[[Tensor], Tensor]) -> None:
+    risk = two_layer_network(INPUTS, TARGETS, activation=activation)
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(*batch, 5, 2, generator=generator, dtype=torch.float64)
+    cotangent = torch.randn(*batch, 4, generator=generator, dtype=torch.float64)
+    assert risk.features is not None
+    leaf = points.clone().requires_grad_(True)
+    plain = risk.features(leaf)
+    (expected,) = torch.autograd.grad((plain * cotangent[..., None, :]).sum(), leaf)
+    values, pull = risk.pullback(points)
+    torch.testing.assert_close(values, plain.detach(), rtol=1e-14, atol=0)
+    torch.testing.assert_close(pull(cotangent), expected, rtol=1e-13, atol=1e-14)
+
+
+def test_a_linear_risk_has_no_pullback() -> None:
+    with pytest.raises(InputError, match="it has no features"):
+        quadratic().pullback(torch.ones(3, 1))

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import typer
 
+from mfcheck.cli.bench import bench
+from mfcheck.cli.claims import claims
+from mfcheck.cli.doctor import doctor
 from mfcheck.cli.figures import figures
+from mfcheck.cli.report import report
+from mfcheck.cli.verify import verify
 
 app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
 
@@ -17,5 +22,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (figures,):
+for command in (verify, figures, report, bench, doctor):
     app.command()(command)
+app.add_typer(claims, name="claims")

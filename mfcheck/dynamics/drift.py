@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mfcheck.errors import InputError
-from mfcheck.feature_risk import FeatureRisk
+from mfcheck.feature_risk import FeatureRisk, Pullback
 from mfcheck.functional import Risk, evaluate, velocity
 from mfcheck.measure import Measure
 
@@ -59,9 +59,8 @@ def force_of(risk: Risk | Drift, theta: Float[Tensor, "R M p"]) -> Force:
         if risk.is_linear:
             return Force(lambda x, s: risk.gradient(x, None), -1.0, local=True, rowwise=True, width=theta.shape[-1])
         assert risk.features is not None
-        count = risk.features(few).shape[-1]
-        width = max(count, theta.shape[-1])
-        return Force(lambda x, s: feature_gradient(risk, x, count), -1.0, local=False, rowwise=True, width=width)
+        width = max(risk.width or risk.features(few).shape[-1], theta.shape[-1])
+        return Force(lambda x, s: feature_gradient(risk, x, width), -1.0, local=False, rowwise=True, width=width)
     if not callable(risk):
         raise InputError(f"a risk is a FeatureRisk, a callable of a Measure or a Drift; it came as {risk!r}")
     batched = batched_risk(risk, theta)
@@ -106,38 +105,32 @@ def batched_risk(risk: Risk, theta: Float[Tensor, "R M p"]) -> Risk:
     return lambda measure: mapped(measure.points, measure.weights)
 
 
-def feature_gradient(risk: FeatureRisk, theta: Float[Tensor, "R M p"], count: int) -> Float[Tensor, "R M p"]:
-    """grad_theta of the first variation at the uniform measure on theta, for a risk with `count` features.
+def feature_gradient(risk: FeatureRisk, theta: Float[Tensor, "R M p"], width: int) -> Float[Tensor, "R M p"]:
+    """grad_theta of the first variation at the uniform measure on theta, for a risk with features.
 
-    Two passes over chunks of particles: the moments int h drho, then one vector-Jacobian product a chunk with
-    loss'(V), on the graph that the first pass has kept. The chunk is a function of the features' number alone, so
+    Two passes over chunks of particles, `width` numbers each: the moments int h drho, then one vector-Jacobian product
+    a chunk with loss'(V), by the pullback that the first pass has kept. The chunk is a function of the width alone, so
     that a replicate's rounding does not depend on its batch.
     """
-    assert risk.features is not None
     particles = theta.shape[1]
-    chunk = max(16, FEATURES_AT_ONCE // count)
+    chunk = max(16, FEATURES_AT_ONCE // width)
     pieces = [theta[:, i : i + chunk] for i in range(0, particles, chunk)]
-    keep = risk.features_vjp is None and theta.shape[0] * particles * count <= FEATURES_KEPT
-    graphs: list[tuple[Tensor, Tensor]] = []
+    keep = theta.shape[0] * particles * width <= FEATURES_KEPT
+    pulls: list[Pullback] = []
     moments: Tensor | None = None
     for piece in pieces:
-        with torch.set_grad_enabled(keep):
-            leaf = piece.detach().requires_grad_(keep)
-            features = risk.features(leaf)
+        features, pull = risk.pullback(piece)
         if keep:
-            graphs.append((leaf, features))
-        part = features.detach().sum(-2)
+            pulls.append(pull)
+        part = features.sum(-2)
         moments = part if moments is None else moments + part
     assert moments is not None
     field = risk.field_at(moments / particles)
-    if not keep:
-        parts = [risk.gradient(piece, field) for piece in pieces]
-    else:
-        parts = []
-        for index, (leaf, features) in enumerate(graphs):
-            graphs[index] = (leaf, leaf)  # lets the graph go as soon as it is used
-            (part,) = torch.autograd.grad(features, leaf, field[:, None, :].expand_as(features))
-            parts.append(part if risk.potential is None else part.add_(risk.gradient(leaf.detach(), None)))
+    parts = []
+    for piece in pieces:
+        # popping lets go of what a pullback holds as soon as it is used
+        part = pulls.pop(0)(field) if keep else risk.pullback(piece)[1](field)
+        parts.append(part if risk.potential is None else part + risk.gradient(piece, None))
     return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 

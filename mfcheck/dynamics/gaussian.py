@@ -95,7 +95,8 @@ def symmetric_matrix(value: object, p: int, what: str) -> Float[Tensor, "p p"]:
         return torch.diag(matrix)
     if matrix.shape != (p, p):
         raise InputError(f"the {what} in R^{p} is a number, {p} numbers or a {p} x {p} matrix; it came as {value!r}")
-    if not torch.allclose(matrix, matrix.T, rtol=1e-12, atol=0.0):
+    # products leave roundings of the largest entry's size in every entry, small ones too
+    if not torch.allclose(matrix, matrix.T, rtol=0.0, atol=1e-12 * float(matrix.abs().max())):
         raise InputError(f"the {what} is symmetric; it came as {matrix.tolist()}")
     return 0.5 * (matrix + matrix.T)
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mfcheck.device import keep_freed_memory
 from mfcheck.dynamics.brownian import GROUP, BrownianPath, NoiseReader
 from mfcheck.dynamics.drift import FEATURES_AT_ONCE, Drift, Force, force_of
 from mfcheck.dynamics.schedules import Schedule, as_schedule
@@ -73,6 +74,11 @@ def simulate(
     batch; noise: a BrownianPath of this step and shape (M, p) in the seed's place, for coupled runs. noise_dtype:
     float32 unless asked otherwise, also into a float64 state; see BrownianPath.
     Raises InputError on bad shapes, values or names, and where the state stops being finite.
+
+    >>> from mfcheck.risks import quadratic
+    >>> run = simulate(quadratic(), torch.ones(1, 2, 1), beta=0.0, step=0.5, steps=2)
+    >>> run.final.ravel().tolist()  # (1 - eta)^2
+    [0.25, 0.25]
     """
     theta = _initial_state(initial, device)
     _check_numbers(step, steps, scheme, scaling, first_replicate)
@@ -80,6 +86,8 @@ def simulate(
     betas = as_schedule(beta).betas(steps)
     path = _path(noise, seed, step, (particles, dimension), noise_dtype)
     marks = _recorded_steps(record, steps)
+    if theta.device.type == "cpu":
+        keep_freed_memory()
     with torch.no_grad():
         force = force_of(risk, theta)
         stepper = _Stepper(force, scheme, step, step / particles if scaling == "raw" else step, betas)

@@ -17,7 +17,7 @@ from torch import Tensor
 from mfcheck.dynamics.fokker_planck import Grid, Solution, solve_fokker_planck
 from mfcheck.dynamics.gaussian import Gaussian, gaussian
 from mfcheck.dynamics.langevin import Drift
-from mfcheck.feature_risk import FeatureRisk
+from mfcheck.feature_risk import FeatureRisk, Pullback
 from mfcheck.replicates import Replicates
 from mfcheck.risks import attraction, desai_zwanzig, double_well
 from mfcheck.statistics.wasserstein import LineLaw, projected
@@ -56,16 +56,16 @@ def coupled_quartic() -> FeatureRisk:
 def convex_along_mixtures() -> FeatureRisk:
     """2 (E tanh 2 theta - 0.8)^2 + E theta^2 / 2: a convex loss of one feature and weight decay."""
 
-    def features_vjp(points: Tensor, field: Tensor) -> Tensor:
-        slope = torch.tanh(2.0 * points)
-        return slope.square_().neg_().add_(1.0).mul_(2.0 * field[..., None, :])
+    def with_pullback(points: Tensor) -> tuple[Tensor, Pullback]:
+        value = torch.tanh(2.0 * points)
+        return value, lambda field: value.square().neg_().add_(1.0).mul_(2.0 * field[..., None, :])
 
     return FeatureRisk(
         "convex along mixtures",
         potential=lambda points: 0.5 * points.square().sum(-1),
         potential_gradient=lambda points: points.clone(),
         features=lambda points: torch.tanh(2.0 * points),
-        features_vjp=features_vjp,
+        features_with_pullback=with_pullback,
         loss=lambda moments: 2.0 * (moments - 0.8).square().sum(-1),
         loss_gradient=lambda moments: 4.0 * (moments - 0.8),
     )

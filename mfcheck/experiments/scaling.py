@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck import risks
+from mfcheck import heads, risks
+from mfcheck.attention_risk import attention_layer, scalar_attention_layer, scalar_teacher
 from mfcheck.dynamics.exact import chain_stationary_variance
 from mfcheck.dynamics.langevin import simulate
 from mfcheck.experiments.batches import in_batches
 from mfcheck.experiments.time_stepping import burn_in
 from mfcheck.functional import Risk, derivative_on_appending, first_variation, velocity
+from mfcheck.heads import Head
 from mfcheck.measure import Measure
+from mfcheck.operator import Sequences
 from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import stream
 
@@ -49,7 +54,56 @@ def _network(loss: str) -> Risk:
     )
 
 
-#: What K1 looks at: name -> (risk, p). A head joins by an entry that wraps it into a risk, such as a loss of V_rho(x).
+def _attention(make: Callable[[], Head]) -> tuple[Risk, int]:
+    """The risk of an attention layer of a head on three fixed sequences of three tokens, and its p."""
+    head = make()
+    d = head.token_dimension
+    generator = stream(0, "attention layer", d).torch()
+    # logits of order 1, so that a shift of eps stays small beside them
+    queries, targets = 0.5 * torch.randn(2, 3, d, dtype=torch.float64, generator=generator)
+    tokens = torch.randn(3, 3, d, dtype=torch.float64, generator=generator)
+    risk = attention_layer(head, Sequences.of(queries, tokens), targets, weight_decay=0.1)
+    return risk, head.parameter_dimension
+
+
+def _scalar_attention() -> tuple[Risk, int]:
+    source = stream(0, "scalar attention layer")
+    data = scalar_teacher(3, 3, token_scale=1.0, query_scale=1.0, teacher=1.0, source=source)
+    return scalar_attention_layer(*data, weight_decay=0.1), 2
+
+
+def _module() -> Head:
+    # its weights are of no account: theta takes their place
+    return heads.multihead_attention(torch.nn.MultiheadAttention(2, 1, batch_first=True, dtype=torch.float64))
+
+
+def _index_dependent_head() -> Head:
+    """Matrix softmax times cos(i) for the i-th head of a batch [M, p]: a list of heads and no law of them."""
+    head = heads.matrix_softmax(2)
+
+    def function(theta: Tensor, x: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
+        index = torch.arange(theta.shape[-2], dtype=theta.dtype, device=theta.device)
+        return torch.cos(index)[:, None] * head.function(theta, x, tokens, weights)
+
+    return replace(head, name="index-dependent", function=function)
+
+
+#: Every shipped head that is smooth in theta (all but hardmax, which jumps at a tie), for an attention layer.
+HEADS: dict[str, Callable[[], Head]] = {
+    "scalar softmax": heads.scalar_softmax,
+    "scalar softmax, tanh value": lambda: heads.scalar_softmax("tanh"),
+    "matrix softmax": lambda: heads.matrix_softmax(2),
+    "softmax": lambda: heads.softmax_attention(2, 1),
+    "L2": lambda: heads.l2_attention(2),
+    "linear": lambda: heads.linear_attention(2),
+    "sigmoid": lambda: heads.sigmoid_attention(2),
+    "Gaussian kernel": lambda: heads.gaussian_attention(2, 1),
+    "causal": lambda: heads.causal(heads.matrix_softmax(2)),
+    "nn.MultiheadAttention": _module,
+    "index-dependent": _index_dependent_head,
+}
+
+#: What K1 looks at, and its controls (index-dependent): name -> (risk, p).
 SUBJECTS: dict[str, Callable[[], tuple[Risk, int]]] = {
     "quadratic": lambda: (risks.quadratic(1.5), 2),
     "quadratic, one curvature a coordinate": lambda: (risks.quadratic((0.5, 2.0), centre=(1.0, -1.0)), 2),
@@ -60,6 +114,8 @@ SUBJECTS: dict[str, Callable[[], tuple[Risk, int]]] = {
     "two-layer network": lambda: (_network("squared"), 2),
     "two-layer network, logistic loss": lambda: (_network("logistic"), 2),
     "a callable: kernel energy": lambda: (kernel_energy, 2),
+    "scalar attention layer": _scalar_attention,
+    **{f"attention layer: {name}": partial(_attention, make) for name, make in HEADS.items()},
     "index-dependent": lambda: (index_dependent, 2),
 }
 

@@ -40,47 +40,67 @@ _REGIME = ("data", "tokens", "token_scale", "query_scale", "teacher", "weight_de
 
 
 def decay(settings: Settings, replicates: Replicates) -> Measurements:
-    """G1: free energy and L1 distance to the fixed point along the equation, in two regimes, from every start.
+    """G1: free energy and L1 distance to the fixed point along the equation, in three regimes, from every start.
 
-    settings: the tail regime's data, tokens, token_scale, query_scale, teacher, weight_decay, beta; the bound regime's
-    bound_token_scale, bound_weight_decay, bound_beta; cells, step; window: (first, last) time of the tail; bound_times;
-    rate: "linearised gap" as claimed, "frozen gap" or "2 lambda"; noise: False is beta = 0 from a Dirac start in the
-    place of the equation. Measures, each with a leading axis of 1: free_energy_rate and distance_rate
-    [1, starts, 2 halves of the window] over twice the gap and over the gap; bound [1, 2 regimes, 2 bounds]: the
-    largest (F - F*) / (F(0) - F*) e^{rate s} over s > 0 and starts; bound_rates [1, 2 regimes, 2 bounds], the bound
-    regime first; weight_decay_rate [1], 2 lambda there; and for figures times [1, T], curves [1, starts, T], gap [1],
-    bound_times [1, T'], bound_curves [1, starts, T'].
+    settings: the tail regime's data, tokens, token_scale, query_scale, teacher, weight_decay, beta, step and cells;
+    what differs from it in the bound regime (bound_token_scale, bound_weight_decay, bound_beta) and in the metastable
+    one (metastable_weight_decay, metastable_beta, metastable_step); window and metastable_window: (first, last) time
+    of the tails; bound_times; rate: "linearised gap" as claimed, "frozen gap" or "2 lambda"; noise: False is beta = 0
+    from a Dirac start in the place of the equation. Measures, each with a leading axis of 1: free_energy_rate,
+    distance_rate and their metastable_ kind [1, starts, 2 halves of the window], over twice the gap and over the gap;
+    bound [1, 2 regimes, 2 bounds]: the largest (F - F*) / (F(0) - F*) e^{rate s} over s > 0 and starts; bound_rates
+    [1, 2 regimes, 2 bounds], the bound regime first; weight_decay_rate [1], 2 lambda there; and for figures times
+    [1, T], curves [1, starts, T] and gap [1], also as metastable_, bound_times [1, T'], bound_curves [1, starts, T'].
     """
-    start, stop = settings["window"]
-    times = np.unique(np.concatenate([np.linspace(0.0, stop, 61), [start, 0.5 * (start + stop)]]))
     bound_times = np.asarray(settings["bound_times"], dtype=np.float64)
-    regimes = [(_regime(settings, "bound_"), bound_times), (_regime(settings), times)]
-    (_, bound_energies, _), (gaps, energies, distances) = (
-        _relaxation(regime, tuple(at.tolist())) for regime, at in regimes
-    )
-    constants = np.array([rigorous_rates(dict(regime)) for regime, _ in regimes])
+    bound = _regime(settings, "bound_")
+    _, bound_energies, _ = _relaxation(bound, tuple(bound_times.tolist()))
+    tail = _tail(settings, "")
+    constants = np.array([rigorous_rates(dict(regime)) for regime in (bound, _regime(settings))])
     if settings["rate"] == "2 lambda":
-        constants = np.array([[2 * dict(regime)["weight_decay"]] * 2 for regime, _ in regimes])
+        constants = np.array([[2 * settings["bound_weight_decay"]] * 2, [2 * settings["weight_decay"]] * 2])
     crossed = [
         (values / values[:, :1] * np.exp(np.multiply.outer(rate, at))[:, None])[..., 1:].max((-2, -1))
-        for values, at, rate in ((bound_energies, bound_times, constants[0]), (energies, times, constants[1]))
+        for values, at, rate in (
+            (bound_energies, bound_times, constants[0]),
+            (tail["energies"], tail["times"], constants[1]),
+        )
     ]
-    if not settings["noise"]:
-        energies, distances = _without_noise(settings, times)
-    gap = gaps[settings["rate"]]
-    marks = np.searchsorted(times, [start, 0.5 * (start + stop), stop])
-    rates = [-np.diff(np.log(values[:, marks])) / np.diff(times[marks]) for values in (energies, distances)]
-    return {
-        "free_energy_rate": (rates[0] / (2 * gap))[None],
-        "distance_rate": (rates[1] / gap)[None],
+    measured = {
         "bound": np.array(crossed)[None],
         "bound_rates": constants[None],
         "weight_decay_rate": np.array([2 * settings["bound_weight_decay"]]),
-        "times": times[None],
-        "curves": energies[None],
-        "gap": np.array([gap]),
         "bound_times": bound_times[None],
         "bound_curves": bound_energies[None],
+    }
+    for prefix, found in (("", tail), ("metastable_", _tail(settings, "metastable_"))):
+        measured |= {
+            f"{prefix}free_energy_rate": found["energy_rates"][None],
+            f"{prefix}distance_rate": found["distance_rates"][None],
+            f"{prefix}times": found["times"][None],
+            f"{prefix}curves": found["energies"][None],
+            f"{prefix}gap": found["gap"],
+        }
+    return measured
+
+
+def _tail(settings: Settings, prefix: str) -> dict[str, Array]:
+    """Curves over the whole time of a regime, and the tail's rates over twice the gap (energy) and the gap (L1)."""
+    regime = _regime(settings, prefix)
+    start, stop = settings[f"{prefix}window"]
+    times = np.unique(np.concatenate([np.linspace(0.0, stop, 61), [start, 0.5 * (start + stop)]]))
+    gaps, energies, distances = _relaxation(regime, tuple(times.tolist()))
+    if not settings["noise"]:
+        energies, distances = _without_noise(dict(regime), times)
+    gap = gaps[settings["rate"]]
+    marks = np.searchsorted(times, [start, 0.5 * (start + stop), stop])
+    energy, distance = (-np.diff(np.log(values[:, marks])) / np.diff(times[marks]) for values in (energies, distances))
+    return {
+        "times": times,
+        "energies": energies,
+        "energy_rates": energy / (2 * gap),
+        "distance_rates": distance / gap,
+        "gap": np.array([gap]),
     }
 
 
@@ -118,9 +138,8 @@ def rigorous_rates(settings: Settings) -> tuple[float, float]:
 
 
 def _regime(settings: Settings, prefix: str = "") -> Regime:
-    """What the equation depends on, in a form that can be a key: the bound regime has names of its own."""
-    own = {name: settings.get(prefix + name, settings[name]) for name in ("token_scale", "weight_decay", "beta")}
-    return tuple(sorted((name, {**settings, **own}[name]) for name in _REGIME))
+    """What the equation depends on, in a form that can be a key; a regime may have its own value of any setting."""
+    return tuple((name, settings.get(prefix + name, settings[name])) for name in _REGIME)
 
 
 @lru_cache(maxsize=8)

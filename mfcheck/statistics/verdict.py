@@ -80,6 +80,11 @@ def judge(estimate: Estimate, region: Region) -> tuple[Verdict, str]:
     The interval is first widened by the reference's error bar, and a bar above a tenth of the region's half-width
     is INCONCLUSIVE by itself: such a reference cannot carry the claim. 'Not rejected' is never support. An end may
     be infinite (nothing bounds the value there); NaN and an overflowed point decide nothing.
+
+    >>> from mfcheck.statistics.estimate import Estimate
+    >>> verdict, why = judge(Estimate(1.001, 0.996, 1.006, level=0.999, n=100), Region.around(1.0, relative=0.01))
+    >>> verdict.value, why
+    ('SUPPORTED', '[0.996, 1.006] lies inside [0.99, 1.01]')
     """
     if estimate.problem is not None:
         return Verdict.INCONCLUSIVE, estimate.problem

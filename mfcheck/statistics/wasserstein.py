@@ -6,6 +6,7 @@ Everything is vectorised over replicates: one sort of the particles, then table 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -195,6 +196,20 @@ def sliced_wasserstein_1(particles: ArrayLike, laws: dict[float, LineLaw]) -> Ar
 
     laws: angle -> `projected` law, for the directions to average over. Source: Bonneel et al. 2015; claims C1.
     """
+    return _over_directions(wasserstein_1, particles, laws)
+
+
+def sliced_squared_wasserstein_2(particles: ArrayLike, laws: dict[float, LineLaw]) -> Array:
+    """The mean over directions of W2^2 between projected particles [..., M, 2] and projected laws: [...].
+
+    As `sliced_wasserstein_1`; its root is the sliced W2. Source: Bonneel et al. 2015; claims C6.
+    """
+    return _over_directions(squared_wasserstein_2, particles, laws)
+
+
+def _over_directions(
+    distance: Callable[[ArrayLike, LineLaw], Array], particles: ArrayLike, laws: dict[float, LineLaw]
+) -> Array:
     theta = np.asarray(particles, dtype=np.float64)
     if theta.ndim < 2 or theta.shape[-1] != 2 or not laws:
         raise InputError(
@@ -203,7 +218,7 @@ def sliced_wasserstein_1(particles: ArrayLike, laws: dict[float, LineLaw]) -> Ar
         )
     total = np.zeros(theta.shape[:-2])
     for angle, law in laws.items():
-        total += wasserstein_1(theta[..., 0] * np.cos(angle) + theta[..., 1] * np.sin(angle), law)
+        total += distance(theta[..., 0] * np.cos(angle) + theta[..., 1] * np.sin(angle), law)
     return total / len(laws)
 
 

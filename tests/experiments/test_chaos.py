@@ -43,7 +43,7 @@ def some(count: int = 2, first: int = 0) -> Replicates:
 @pytest.mark.parametrize(("name", "p"), [("quartic", 1), ("coupled quartic", 2), ("convex along mixtures", 1)])
 def test_closed_forms_of_the_models_equal_automatic_differentiation(name: str, p: int) -> None:
     risk = model(name)
-    plain = replace(risk, potential_gradient=None, loss_gradient=None, features_vjp=None)
+    plain = replace(risk, potential_gradient=None, loss_gradient=None, features_with_pullback=None)
     points = torch.randn(3, 5, p, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     moments = risk.features(points).mean(1)
     field = plain.field_at(moments)

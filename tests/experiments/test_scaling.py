@@ -19,8 +19,11 @@ def _look(name: str) -> dict[str, float]:
     return {key: float(values[0, 0]) for key, values in measured.items()}
 
 
-def test_every_subject_but_the_control_is_looked_at() -> None:
-    assert {*K1.settings["risks"], "index-dependent"} == set(scaling.SUBJECTS)
+CONTROLS = ("index-dependent", "attention layer: index-dependent")
+
+
+def test_every_subject_but_the_controls_is_looked_at() -> None:
+    assert {*K1.settings["risks"], *CONTROLS} == set(scaling.SUBJECTS)
 
 
 @pytest.mark.parametrize("name", K1.settings["risks"])
@@ -28,8 +31,9 @@ def test_weights_and_points_agree_for_a_function_of_the_measure(name: str) -> No
     assert max(_look(name).values()) < 1e-6
 
 
-def test_a_difference_in_the_existing_weight_does_not_see_an_index_and_appending_does() -> None:
-    found = _look("index-dependent")
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_difference_in_the_existing_weight_does_not_see_an_index_and_appending_does(name: str) -> None:
+    found = _look(name)
     assert found["existing_weight"] < 1e-6
     assert found["potential"] > 0.1
     assert found["drift"] > 0.1

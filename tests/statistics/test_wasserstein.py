@@ -11,6 +11,7 @@ from mfcheck.errors import InputError
 from mfcheck.statistics.wasserstein import (
     LineLaw,
     projected,
+    sliced_squared_wasserstein_2,
     sliced_wasserstein_1,
     squared_wasserstein_2,
     wasserstein_1,
@@ -138,6 +139,9 @@ def test_sliced_distance_equals_pots() -> None:
     assert sliced_wasserstein_1(particles, laws) == pytest.approx(expected, abs=2e-3)
     pot = ot.sliced_wasserstein_distance(particles, centres, None, fine.ravel(), projections=directions, p=1)
     assert sliced_wasserstein_1(particles, laws) == pytest.approx(float(pot), abs=2e-3)
+    pot = ot.sliced_wasserstein_distance(particles, centres, None, fine.ravel(), projections=directions, p=2)
+    # both laws' cells are 0.0125 and 0.0025 wide, and W2 is 0.5 to 1
+    assert sliced_squared_wasserstein_2(particles, laws) == pytest.approx(float(pot) ** 2, rel=5e-3)
 
 
 def test_bad_input_is_a_sentence() -> None:

@@ -27,6 +27,9 @@ class Grid:
     running fastest; the mass of a cell stands for density at the centre times cell volume, so that sums over the
     centres integrate smooth functions with an error beyond every power of the spacing.
     Raises InputError for more than two axes, an empty or infinite side, or fewer than four cells.
+
+    >>> Grid([(-1.0, 1.0)], [4]).centres.ravel().tolist()
+    [-0.75, -0.25, 0.25, 0.75]
     """
 
     bounds: Sequence[tuple[float, float]]

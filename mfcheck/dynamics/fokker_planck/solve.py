@@ -57,6 +57,14 @@ def solve_fokker_planck(
     steps; it is extrapolated in space, not in time.
     Raises InputError on bad input, where more than `tolerance` of mass sits at the sides of a no-flux box, and where
     the tolerance is out of reach. Source: [SG], [CC]; bar: claim P7.
+
+    >>> from mfcheck.risks import quadratic
+    >>> start = lambda theta: torch.exp(-((theta[:, 0] - 1.5) ** 2) / 0.18)
+    >>> solution = solve_fokker_planck(quadratic(), start, Grid([(-4.2, 4.2)]), beta=0.5, times=[1.0], tolerance=1e-6)
+    >>> bool(solution.error[0] < 1e-6)
+    True
+    >>> round(float(solution.measure(0).mean()), 5)  # 1.5 exp(-1)
+    0.55182
     """
     check_beta(beta)
     intervals = time_intervals(times)

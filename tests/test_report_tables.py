@@ -8,20 +8,16 @@ import pytest
 from rich.console import Console
 
 from mfcheck.errors import InputError
-from mfcheck.outcome import append_outcome
-from mfcheck.report import (
+from mfcheck.report.tables import (
     END,
     SAMPLE_END,
     SAMPLE_START,
     START,
-    counts,
-    explain,
-    interval,
-    main,
     markdown_table,
     summary_table,
     update_readme,
 )
+from mfcheck.report.words import counts, explain, interval
 from mfcheck.statistics.estimate import Estimate, exact
 from mfcheck.statistics.verdict import Region, Verdict
 from tests.outcomes import CONTROL, OUTCOME, REFUTED, SUPPORTED, criterion, outcome
@@ -74,12 +70,11 @@ def test_the_markdown_table_is_in_catalogue_order_and_escapes_bars() -> None:
 def test_the_readme_gets_its_table_between_the_marks(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{SAMPLE_START}\nold\n{SAMPLE_END}\n{START}\nold\n{END}\nafter\n")
-    append_outcome(tmp_path / "outcomes.jsonl", OUTCOME)
-    main(readme, tmp_path)
+    update_readme(readme, [OUTCOME])
     text = readme.read_text()
     assert "old" not in text and "| D1 |" in text and "ratio" in text.partition(SAMPLE_END)[0]
     assert "```" in text and text.startswith("before\n") and text.endswith("\nafter\n")
-    main(readme, tmp_path)
+    update_readme(readme, [OUTCOME])
     assert readme.read_text() == text
     readme.write_text("no marks")
     with pytest.raises(InputError, match="has no place for what is generated"):

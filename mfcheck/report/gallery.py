@@ -1,0 +1,58 @@
+"""Figures from outcomes: which outcomes a figure lacks, its caption, and its picture as a file or as SVG text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from mfcheck.outcome import Outcome
+
+FORMATS = ("png", "pdf", "svg")
+
+
+def lacking(module: ModuleType, read: Mapping[str, Outcome]) -> list[str]:
+    """The outcomes that a figure needs and that are not among those read."""
+    return [name for name in module.NEEDS if name not in read]
+
+
+def caption(module: ModuleType) -> str:
+    """What a figure shows, what should be seen in it, and what would refute the claim: the module's docstring."""
+    return " ".join(str(module.__doc__).split())
+
+
+def claims_of(module: ModuleType) -> list[str]:
+    """Ids of the claims that a figure is drawn from, in its own order."""
+    return list(dict.fromkeys(name.split(":")[0] for name in module.NEEDS))
+
+
+def save(name: str, module: ModuleType, read: Mapping[str, Outcome], out: Path, formats: Sequence[str]) -> None:
+    """Draws a figure into `out`, a file a format. An interrupted run leaves whole files."""
+    from matplotlib import pyplot
+
+    figure = module.draw(read)
+    out.mkdir(parents=True, exist_ok=True)
+    for ending in formats:
+        # drawn beside its place and moved there
+        partial = out / f".{name}.{ending}"
+        figure.savefig(partial, format=ending)
+        partial.replace(out / f"{name}.{ending}")
+    pyplot.close(figure)
+
+
+def svg(module_name: str, read: Mapping[str, Outcome]) -> str | None:
+    """The picture as SVG text that needs no font, or None where outcomes are lacking."""
+    from matplotlib import pyplot
+
+    module = import_module(module_name)
+    if lacking(module, read):
+        return None
+    text = io.StringIO()
+    figure = module.draw(read)
+    # glyphs as paths: a reader's own fonts have other widths, and labels would run into each other
+    with pyplot.rc_context({"svg.fonttype": "path", "svg.hashsalt": module_name}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+    return text.getvalue()
