@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mfcheck.claim import Control as Control
     from mfcheck.claim import Criterion as Criterion
     from mfcheck.claim import registry as registry
+    from mfcheck.conformance.check_sampler import check_sampler as check_sampler
     from mfcheck.dynamics.fokker_planck import Grid as Grid
     from mfcheck.dynamics.fokker_planck import Solution as Solution
     from mfcheck.dynamics.fokker_planck import solve_fokker_planck as solve_fokker_planck
@@ -39,6 +40,7 @@ _HOME = {
     "mfcheck.attention.optim": ("Langevin",),
     "mfcheck.attention.particles": ("ParticleAttention",),
     "mfcheck.claim": ("Claim", "Control", "Criterion", "registry"),
+    "mfcheck.conformance.check_sampler": ("check_sampler",),
     "mfcheck.dynamics.fokker_planck": ("Grid", "Solution", "solve_fokker_planck"),
     "mfcheck.dynamics.langevin": ("Drift", "simulate"),
     "mfcheck.errors": ("InputError",),

@@ -12,6 +12,7 @@ from mfcheck.cli.claims import claims
 from mfcheck.cli.doctor import doctor
 from mfcheck.cli.figures import figures
 from mfcheck.cli.report import report
+from mfcheck.cli.sampler import sampler
 from mfcheck.cli.verify import verify
 
 app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
@@ -22,6 +23,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, bench, doctor):
+for command in (verify, figures, report, sampler, bench, doctor):
     app.command()(command)
 app.add_typer(claims, name="claims")

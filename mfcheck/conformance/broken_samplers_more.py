@@ -250,10 +250,21 @@ class LrOfTheStart(Langevin):
 class LrOfStepBefore(Langevin):
     """The noise goes by the lr of the step before."""
 
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: float,
+        beta: float | Schedule | Callable[[int], float],
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(params, lr, beta, generator)
+        for group in self.param_groups:
+            group["seen"] = {}
+
     def eta(self, group: Mapping[str, Any], k: int) -> float:
-        kept = self.__dict__.setdefault("kept", {})
-        kept[k] = float(group["lr"])
-        return kept[max(k - 1, 0)]
+        seen: dict[int, float] = group["seen"]
+        seen[k] = float(group["lr"])
+        return seen[max(k - 1, 0)]
 
 
 @breaks("schedules")

@@ -23,13 +23,15 @@ from mfcheck.conformance.sampler_snippet import snippet
 from mfcheck.errors import InputError
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.seeds import stream
-from mfcheck.statistics.verdict import Verdict, judge
+from mfcheck.statistics.verdict import Region, Verdict, judge
 
 #: The probability that ANY property of a rule that has them all is called violated.
 ALPHA = 0.01
 #: Looks at a property: its samples, and four times as many where that leaves it undecided.
 LOOKS = 2
 SCALINGS = ("raw", "mean_field")
+#: At most so much is said as 0.
+TINY = 1e-200
 #: A step that takes longer is worth a note.
 SLOW = 0.05
 
@@ -166,7 +168,15 @@ def _status(verdicts: Sequence[Verdict]) -> str:
 def _line(name: str, estimate: Estimate, verdict: Verdict, why: str) -> str:
     if estimate.problem is not None or not math.isfinite(estimate.point):
         return f"{name}: {why}"
+    if estimate.level == 1.0:
+        return f"{name} = {estimate.point:.4g}"
     return f"{name} = {estimate.point:.4g} [{estimate.lower:.4g}, {estimate.upper:.4g}]"
+
+
+def _allowed(region: Region) -> str:
+    if math.isinf(region.lower):
+        return f"at most {region.upper:.3g}" if region.upper > TINY else "0"
+    return str(region)
 
 
 def _detail(
@@ -177,7 +187,7 @@ def _detail(
     chosen = [i for i, verdict in enumerate(verdicts) if verdict is wanted]
     worst = max(chosen, key=lambda i: _distance(*judged[i]))
     check = judged[worst][0]
-    parts = [f"{words[worst]}, allowed {check.region}"]
+    parts = [f"{words[worst]}, allowed {_allowed(check.region)}"]
     if len(words) > 1:
         if status == HOLDS:
             parts[0] = f"{len(words)} checks, the furthest: {parts[0]}"
@@ -247,4 +257,3 @@ def _name_of(rule: object) -> str:
         inner = inner.func
     name = getattr(inner, "__name__", type(rule).__name__)
     return "the lambda" if name == "<lambda>" else str(name)
-

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from mfcheck.attention.optim import Langevin
@@ -71,13 +72,13 @@ def sgld_mean_field(params: Iterable[Tensor], lr: float, beta: Any, generator: t
     return SGLD(params, lr, beta, generator, scaling="mean_field")
 
 
-def langevin(params: Iterable[Tensor], lr: float, beta: Any, generator: torch.Generator) -> Langevin:
+def langevin(params: Iterable[Parameter], lr: float, beta: Any, generator: torch.Generator) -> Langevin:
     """mfcheck.Langevin over SGD, raw scaling."""
     parameters = list(params)
     return Langevin(torch.optim.SGD(parameters, lr=lr), parameters, beta, generator=generator)
 
 
-def langevin_mean_field(params: Iterable[Tensor], lr: float, beta: Any, generator: torch.Generator) -> Langevin:
+def langevin_mean_field(params: Iterable[Parameter], lr: float, beta: Any, generator: torch.Generator) -> Langevin:
     """mfcheck.Langevin over SGD, mean-field scaling."""
     parameters = list(params)
     base = torch.optim.SGD(parameters, lr=lr)

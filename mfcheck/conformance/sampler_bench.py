@@ -204,13 +204,13 @@ def spreads(x: Float[Tensor, "blocks n"]) -> list[tuple[float, int]]:
 
 
 def measure_speed(bench: Bench) -> None:
-    """Times a small step and a large one, and scales the samples down where the whole suite would overrun its budget."""
+    """Times a small step and a large one; scales samples down where the whole suite would overrun its budget."""
     small, large = bench.full((1, 64)), bench.full((1, 2**15))
     times = []
     for theta in (small, large):
         chain = bench.start(("speed",), [theta])
         zero = [torch.zeros_like(theta)]
-        taken = []
+        taken: list[float] = []
         # a step that takes long is not made three times
         while len(taken) < 3 and sum(taken) < 0.2:
             began = time.perf_counter()

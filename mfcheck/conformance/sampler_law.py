@@ -158,4 +158,3 @@ def _pairs(name: str, rows: Float[Tensor, "k n"]) -> Check:
         lambda level: largest_deviation(products.cpu().numpy(), errors.cpu().numpy(), level, count),
         Region.at_most(0.04),
     )
-

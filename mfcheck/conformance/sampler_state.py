@@ -41,7 +41,12 @@ def reproducible(bench: Bench) -> Answer:
         Check("share of coordinates that differ between equal seeds", lambda level: exact(differs), NOTHING),
         Check("share of coordinates that agree between other seeds", lambda level: exact(same), Region.at_most(0.5)),
     )
-    return Answer(checks, says, {"global": bool(differs and shared)}, Scenario("(theta != run(0)).double().mean(), (theta == run(1)).double().mean()"))
+    return Answer(
+        checks,
+        says,
+        {"global": bool(differs and shared)},
+        Scenario("(theta != run(0)).double().mean(), (theta == run(1)).double().mean()"),
+    )
 
 
 def records(bench: Bench) -> Answer:
@@ -71,9 +76,7 @@ def records(bench: Bench) -> Answer:
             "records, or, of a function, a second value returned"
         )
     looks_at = 'optimizer.state[parameter]["noise"]' if chain.recorded_noise is not None else "optimizer.records[-1]"
-    return Answer(
-        tuple(checks), scenario=Scenario("theta  # what was added", coordinates=3, looks_at=looks_at)
-    )
+    return Answer(tuple(checks), scenario=Scenario("theta  # what was added", coordinates=3, looks_at=looks_at))
 
 
 def state_dict(bench: Bench) -> Answer:
