@@ -47,6 +47,7 @@ def check_sampler(
     only: Sequence[str] = (),
     seed: int = 0,
     alpha: float = ALPHA,
+    samples: float = 1.0,
     budget: float | None = 30.0,
     device: str = "cpu",
 ) -> Report:
@@ -54,11 +55,13 @@ def check_sampler(
 
     make_optimizer: a factory (params, lr, beta, generator) of a torch optimiser, or a function (theta, grad, step,
     beta, generator) -> theta; kind: "optimizer" or "update" where its signature does not tell. Parameters are [M, D],
-    M particles of D coordinates. scaling: the convention that the drift should have, "raw" (g) or "mean_field" (M g);
-    either will do if none is given. n_train: the number of data points, to recognise it as a stray factor. only: names
-    of properties. alpha: the probability that any property that holds is called violated, shared out equally among all
-    of them, chosen or not. budget: seconds for all steps of the rule; None for no limit. target: pkg.module:name, for
-    the counterexamples. Raises InputError with a sentence on what cannot be called as a rule.
+    M particles of D coordinates. target: pkg.module:name, for the counterexamples.
+    scaling: the convention that the drift should have, "raw" (g) or "mean_field" (M g); with None either will do.
+    n_train: the number of data points, to recognise it as a stray factor. only: names of properties.
+    alpha: the probability that any property that holds is called violated, shared out equally among all of them, chosen
+    or not. samples: how many times the usual number of chains. budget: seconds for all steps of the rule, None for no
+    limit: a rule that is slow gets fewer samples and steps, and the report says so.
+    Raises InputError with a sentence on what cannot be called as a rule.
     """
     if scaling is not None and scaling not in SCALINGS:
         raise InputError(f"a scaling is one of {', '.join(SCALINGS)}; it came as {scaling!r}")
@@ -69,12 +72,14 @@ def check_sampler(
         raise InputError(f"no property is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
     if budget is not None and not budget > 0:
         raise InputError(f"a budget is a positive number of seconds, or None; it came as {budget}")
+    if not 0 < samples < math.inf:
+        raise InputError(f"samples are a positive multiple of the usual number; they came as {samples}")
     shown = name or target or _name_of(make_optimizer)
     began = time.perf_counter()
     root = stream(seed, "sampler")
     with _own_surroundings(root.integer(31)) as printed:
         rule = understand(make_optimizer, shown, kind, device, root.child("understand").torch(device))
-        bench = Bench(rule, root, budget=budget, scaling=scaling, n_train=n_train)
+        bench = Bench(rule, root, samples, budget, scaling, n_train)
         try:
             measure_speed(bench)
         except RuleFailure as failure:
@@ -226,8 +231,8 @@ def _notes(rule: UpdateRule, bench: Bench, alpha: float, printed: io.StringIO) -
         notes.append(f"it works in {str(rule.dtype).removeprefix('torch.')}, so the suite does")
     if bench.fixed > SLOW:
         notes.append(f"a step takes {bench.fixed:.2g} s: fewer steps were made ({bench.clock.steps} in all)")
-    if bench.scale < 1:
-        notes.append(f"a step takes {bench.each:.2g} s a coordinate: samples were scaled down to {bench.scale:.2g}")
+    if bench.slowed < 1:
+        notes.append(f"a step takes {bench.each:.2g} s a coordinate: only {bench.slowed:.2g} of the samples were taken")
     lines = printed.getvalue().count("\n")
     if lines:
         notes.append(f"it printed {lines} lines, which are left out here")

@@ -117,7 +117,7 @@ def _drift(e: Evidence) -> Sequence[str]:
         return ()
     # the largest gradient's is the most precise
     c, c_many = single[-1].point, many[-1]
-    at_small = next(found[name] for name in reversed(found) if "eta 0" in name)
+    at_small = next(found[name] for name in reversed(list(found)) if "eta 0" in name)
     if any(c > one.upper * (1 + NEAR) or c < one.lower * (1 - NEAR) for one in single if c > 0):
         if _near(abs(single[1].point / c), 10.0):
             return [

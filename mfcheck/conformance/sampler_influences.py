@@ -1,4 +1,4 @@
-"""What must not touch the noise: gradient, position, weight decay, clipping; and the limits of zero gradient and beta."""
+"""What must not touch the noise (gradient, theta, weight decay, clipping), and the limits of zero gradient and beta."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def understand(bring: object, name: str, kind: str | None, device: str, generato
 
 
 def kind_of(bring: Callable[..., Any], name: str) -> str:
-    """Whether a callable is an optimiser's factory or an update, by its signature. Raises InputError if it may be both."""
+    """Optimiser's factory or update function, by the signature. Raises InputError where it may be both, or neither."""
     inner: object = bring
     while isinstance(inner, functools.partial):
         inner = inner.func
