@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,27 +15,43 @@ HOLDS, VIOLATED, NOT_APPLICABLE, UNDECIDED = STATUSES = ("holds", "violated", "n
 
 @dataclass(frozen=True)
 class PropertyResult:
-    """A property's status, what was measured in words, and where it is violated a snippet that shows it alone."""
+    """A property's status, what was measured in words, and where it is violated a snippet that shows it alone.
+
+    examples: how many inputs were tried, where the property was searched for a counterexample.
+    """
 
     name: str
     status: str
     detail: str
     counterexample: str | None = None
+    examples: int | None = None
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise InputError(f"a status is one of {', '.join(STATUSES)}; it came as {self.status!r}")
 
+    @property
+    def told(self) -> str:
+        """The detail, with the number of examples tried where it counts."""
+        if self.examples is None or self.status == NOT_APPLICABLE:
+            return self.detail
+        tried = f"{self.examples} example{'' if self.examples == 1 else 's'}"
+        return f"{self.detail} ({tried})" if self.detail else tried
+
 
 @dataclass(frozen=True)
 class Report:
-    """All results about one subject. notes, causes: sentences; facts: numbers for the JSON file."""
+    """All results about one subject. notes, causes: sentences; facts: numbers for the JSON file.
+
+    sections: further lines under a heading each, printed behind the results.
+    """
 
     subject: str
     results: tuple[PropertyResult, ...]
     causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    sections: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -57,11 +73,13 @@ class Report:
         width = max((len(result.name) for result in self.results), default=0)
         lines = [self.subject]
         for result in self.results:
-            lines.append(f"  {result.name:<{width}}  {result.status:<14}  {result.detail}")
+            lines.append(f"  {result.name:<{width}}  {result.status:<14}  {result.told}".rstrip())
         counted = [f"{sum(r.status == status for r in self.results)} {status}" for status in STATUSES]
         lines.append(f"  {', '.join(counted)}")
         lines += [f"  likely cause: {cause}" for cause in self.causes]
         lines += [f"  note: {note}" for note in self.notes]
+        for heading, told in self.sections.items():
+            lines += ["", f"{heading}:", *(f"  {line}" for line in told)]
         for result in self.results:
             if result.counterexample:
                 lines += ["", f"{result.name}, to see it alone:", ""]
@@ -76,14 +94,18 @@ class Report:
             "results": [asdict(result) for result in self.results],
             "causes": list(self.causes),
             "notes": list(self.notes),
+            "sections": {heading: list(told) for heading, told in self.sections.items()},
             "facts": dict(self.facts),
         }
-        return json.dumps(_plain(whole), indent=2, ensure_ascii=False, allow_nan=False)
+        return json.dumps(_finite(whole), indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _finite(value: Any) -> Any:
+    """The same value with None for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_finite(item) for item in value]
+    return value
