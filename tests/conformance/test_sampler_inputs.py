@@ -49,7 +49,7 @@ def by_name(*, theta: torch.Tensor, grad: torch.Tensor, step: float, beta: float
 
 @pytest.mark.parametrize(
     "rule",
-    [as_numpy, single, talks, by_name, functools.partial(scaled, factor=1.0), lambda p, l, b, g: SGLD(p, l, b, g)],
+    [as_numpy, single, talks, by_name, functools.partial(scaled, factor=1.0), lambda p, lr, b, g: SGLD(p, lr, b, g)],
 )
 def test_what_is_odd_and_right_is_handled(rule: Callable[..., Any]) -> None:
     assert check_sampler(rule, only=ONE).passed
