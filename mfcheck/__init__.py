@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mfcheck.claim import Criterion as Criterion
     from mfcheck.claim import registry as registry
     from mfcheck.conformance.check_head import check_head as check_head
+    from mfcheck.conformance.check_sampler import check_sampler as check_sampler
     from mfcheck.conformance.head_spec import HeadSpec as HeadSpec
     from mfcheck.conformance.parametrize import parametrize_with_properties as parametrize_with_properties
     from mfcheck.dynamics.fokker_planck import Grid as Grid
@@ -45,6 +46,7 @@ _HOME = {
     "mfcheck.conformance.head_spec": ("HeadSpec",),
     "mfcheck.conformance.parametrize": ("parametrize_with_properties",),
     "mfcheck.claim": ("Claim", "Control", "Criterion", "registry"),
+    "mfcheck.conformance.check_sampler": ("check_sampler",),
     "mfcheck.dynamics.fokker_planck": ("Grid", "Solution", "solve_fokker_planck"),
     "mfcheck.dynamics.langevin": ("Drift", "simulate"),
     "mfcheck.errors": ("InputError",),

@@ -63,9 +63,7 @@ def page(rows: Iterable[tuple[Broken, Mapping[str, str]]]) -> str:
         for broken, found in rows
     ]
     lines += ["", "## What falls together", ""]
-    lines += [
-        f"- {broken.name}: {name}, since {reason}." for broken, _ in rows for name, reason in broken.also.items()
-    ]
+    lines += [f"- {broken.name}: {name}, since {reason}." for broken, _ in rows for name, reason in broken.also.items()]
     left = [broken.name for broken in BROKEN if broken.needs_gpu and broken.name not in {b.name for b, _ in rows}]
     if left:
         lines += ["", f"Not run for want of a GPU: {', '.join(left)}."]
