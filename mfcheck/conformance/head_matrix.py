@@ -52,7 +52,7 @@ def page(rows: Iterable[tuple[Broken, Mapping[str, str]]]) -> str:
         "",
         "## Broken heads",
         "",
-        "**X** violated, · holds, ? undecided (it rests on a property that is violated), blank: does not apply. A row is",
+        "**X** violated, · holds, ? undecided (it rests on a violated property), blank: does not apply. A row is",
         "a head of `mfcheck.conformance.broken_heads`; a column is a property, by its number in the table above.",
         "",
         "| head | what is wrong | " + " | ".join(str(i + 1) for i in range(len(NAMES))) + " |",
