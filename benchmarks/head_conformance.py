@@ -1,6 +1,6 @@
 """False alarms of the heads' conformance suite: good heads over many seeds, and how long a suite takes.
 
-`python benchmarks/head_conformance.py --seeds 50` prints a line a head: results that are violated or undecided, over all
+`python benchmarks/head_conformance.py --seeds 50` prints a line a head: results violated or undecided, over all
 properties and seeds, and the seconds of work of a suite.
 """
 

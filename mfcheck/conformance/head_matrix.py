@@ -52,8 +52,8 @@ def page(rows: Iterable[tuple[Broken, Mapping[str, str]]]) -> str:
         "",
         "## Broken heads",
         "",
-        "**X** violated, · holds, ? undecided (it rests on a property that is violated), blank: does not apply. A row is",
-        "a head of `mfcheck.conformance.broken_heads`; a column is a property, by its number in the table above.",
+        "**X** violated, · holds, ? undecided (it rests on a property that is violated), blank: does not apply. Rows are",
+        "heads of `mfcheck.conformance.broken_heads`; columns are properties, by their number in the table above.",
         "",
         "| head | what is wrong | " + " | ".join(str(i + 1) for i in range(len(NAMES))) + " |",
         "|---|---|" + "---|" * len(NAMES),
@@ -63,9 +63,7 @@ def page(rows: Iterable[tuple[Broken, Mapping[str, str]]]) -> str:
         for broken, found in rows
     ]
     lines += ["", "## What falls together", ""]
-    lines += [
-        f"- {broken.name}: {name}, since {reason}." for broken, _ in rows for name, reason in broken.also.items()
-    ]
+    lines += [f"- {broken.name}: {name}, since {reason}." for broken, _ in rows for name, reason in broken.also.items()]
     left = [broken.name for broken in BROKEN if broken.needs_gpu and broken.name not in {b.name for b, _ in rows}]
     if left:
         lines += ["", f"Not run for want of a GPU: {', '.join(left)}."]

@@ -77,7 +77,9 @@ def test_a_violated_property_fails_its_test() -> None:
 
     ((_, check),) = [
         (c.name, c)
-        for c in property_checks(lambda: HeadCheck(lambda t, x, y, w: t.sum() * y[0], parameter_dimension=1, token_dimension=2))
+        for c in property_checks(
+            lambda: HeadCheck(lambda t, x, y, w: t.sum() * y[0], parameter_dimension=1, token_dimension=2)
+        )
         if c.name == "permutation_invariant"
     ]
     with pytest.raises(AssertionError, match="permutation_invariant is violated"):
