@@ -52,7 +52,7 @@ def page(rows: Iterable[tuple[Broken, Mapping[str, str]]]) -> str:
         "",
         "## Broken heads",
         "",
-        "**X** violated, · holds, ? undecided (it rests on a property that is violated), blank: does not apply. Rows are",
+        "**X** violated, · holds, ? undecided (it rests on a violated one), blank: does not apply. Rows are",
         "heads of `mfcheck.conformance.broken_heads`; columns are properties, by their number in the table above.",
         "",
         "| head | what is wrong | " + " | ".join(str(i + 1) for i in range(len(NAMES))) + " |",
