@@ -59,6 +59,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="claims by id, with their controls; all others are left out (default: all)",
     )
     group.addoption(
+        "--mfcheck-sampler",
+        metavar="PKG.MODULE:NAME",
+        help="the update rule that paper_checks/test_samplers.py checks, a test a property",
+    )
+    group.addoption(
         "--mfcheck-resume",
         action="store_true",
         help="take over outcomes that --mfcheck-out already holds for this seed, profile and code",

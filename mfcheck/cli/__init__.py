@@ -14,6 +14,7 @@ from mfcheck.cli.figures import figures
 from mfcheck.cli.gate import gate
 from mfcheck.cli.head import head
 from mfcheck.cli.report import report
+from mfcheck.cli.sampler import sampler
 from mfcheck.cli.verify import verify
 
 app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
@@ -24,6 +25,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, head, gate, bench, doctor):
+for command in (verify, figures, report, head, sampler, gate, bench, doctor):
     app.command()(command)
 app.add_typer(claims, name="claims")

@@ -23,13 +23,15 @@ from mfcheck.conformance.sampler_snippet import snippet
 from mfcheck.errors import InputError
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.seeds import stream
-from mfcheck.statistics.verdict import Verdict, judge
+from mfcheck.statistics.verdict import Region, Verdict, judge
 
 #: The probability that ANY property of a rule that has them all is called violated.
 ALPHA = 0.01
 #: Looks at a property: its samples, and four times as many where that leaves it undecided.
 LOOKS = 2
 SCALINGS = ("raw", "mean_field")
+#: At most so much is said as 0.
+TINY = 1e-200
 #: A step that takes longer is worth a note.
 SLOW = 0.05
 
@@ -45,6 +47,7 @@ def check_sampler(
     only: Sequence[str] = (),
     seed: int = 0,
     alpha: float = ALPHA,
+    samples: float = 1.0,
     budget: float | None = 30.0,
     device: str = "cpu",
 ) -> Report:
@@ -52,11 +55,13 @@ def check_sampler(
 
     make_optimizer: a factory (params, lr, beta, generator) of a torch optimiser, or a function (theta, grad, step,
     beta, generator) -> theta; kind: "optimizer" or "update" where its signature does not tell. Parameters are [M, D],
-    M particles of D coordinates. scaling: the convention that the drift should have, "raw" (g) or "mean_field" (M g);
-    either will do if none is given. n_train: the number of data points, to recognise it as a stray factor. only: names
-    of properties. alpha: the probability that any property that holds is called violated, shared out equally among all
-    of them, chosen or not. budget: seconds for all steps of the rule; None for no limit. target: pkg.module:name, for
-    the counterexamples. Raises InputError with a sentence on what cannot be called as a rule.
+    M particles of D coordinates. target: pkg.module:name, for the counterexamples.
+    scaling: the convention that the drift should have, "raw" (g) or "mean_field" (M g); with None either will do.
+    n_train: the number of data points, to recognise it as a stray factor. only: names of properties.
+    alpha: the probability that any property that holds is called violated, shared out equally among all of them, chosen
+    or not. samples: how many times the usual number of chains. budget: seconds for all steps of the rule, None for no
+    limit: a rule that is slow gets fewer samples and steps, and the report says so.
+    Raises InputError with a sentence on what cannot be called as a rule.
     """
     if scaling is not None and scaling not in SCALINGS:
         raise InputError(f"a scaling is one of {', '.join(SCALINGS)}; it came as {scaling!r}")
@@ -67,12 +72,14 @@ def check_sampler(
         raise InputError(f"no property is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
     if budget is not None and not budget > 0:
         raise InputError(f"a budget is a positive number of seconds, or None; it came as {budget}")
+    if not 0 < samples < math.inf:
+        raise InputError(f"samples are a positive multiple of the usual number; they came as {samples}")
     shown = name or target or _name_of(make_optimizer)
     began = time.perf_counter()
     root = stream(seed, "sampler")
     with _own_surroundings(root.integer(31)) as printed:
         rule = understand(make_optimizer, shown, kind, device, root.child("understand").torch(device))
-        bench = Bench(rule, root, budget=budget, scaling=scaling, n_train=n_train)
+        bench = Bench(rule, root, samples, budget, scaling, n_train)
         try:
             measure_speed(bench)
         except RuleFailure as failure:
@@ -166,7 +173,15 @@ def _status(verdicts: Sequence[Verdict]) -> str:
 def _line(name: str, estimate: Estimate, verdict: Verdict, why: str) -> str:
     if estimate.problem is not None or not math.isfinite(estimate.point):
         return f"{name}: {why}"
+    if estimate.level == 1.0:
+        return f"{name} = {estimate.point:.4g}"
     return f"{name} = {estimate.point:.4g} [{estimate.lower:.4g}, {estimate.upper:.4g}]"
+
+
+def _allowed(region: Region) -> str:
+    if math.isinf(region.lower):
+        return f"at most {region.upper:.3g}" if region.upper > TINY else "0"
+    return str(region)
 
 
 def _detail(
@@ -177,7 +192,7 @@ def _detail(
     chosen = [i for i, verdict in enumerate(verdicts) if verdict is wanted]
     worst = max(chosen, key=lambda i: _distance(*judged[i]))
     check = judged[worst][0]
-    parts = [f"{words[worst]}, allowed {check.region}"]
+    parts = [f"{words[worst]}, allowed {_allowed(check.region)}"]
     if len(words) > 1:
         if status == HOLDS:
             parts[0] = f"{len(words)} checks, the furthest: {parts[0]}"
@@ -216,8 +231,8 @@ def _notes(rule: UpdateRule, bench: Bench, alpha: float, printed: io.StringIO) -
         notes.append(f"it works in {str(rule.dtype).removeprefix('torch.')}, so the suite does")
     if bench.fixed > SLOW:
         notes.append(f"a step takes {bench.fixed:.2g} s: fewer steps were made ({bench.clock.steps} in all)")
-    if bench.scale < 1:
-        notes.append(f"a step takes {bench.each:.2g} s a coordinate: samples were scaled down to {bench.scale:.2g}")
+    if bench.slowed < 1:
+        notes.append(f"a step takes {bench.each:.2g} s a coordinate: only {bench.slowed:.2g} of the samples were taken")
     lines = printed.getvalue().count("\n")
     if lines:
         notes.append(f"it printed {lines} lines, which are left out here")
@@ -247,4 +262,3 @@ def _name_of(rule: object) -> str:
         inner = inner.func
     name = getattr(inner, "__name__", type(rule).__name__)
     return "the lambda" if name == "<lambda>" else str(name)
-

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
+from mfcheck.attention.optim import Langevin
 from mfcheck.dynamics.schedules import Schedule, as_schedule
 
 
@@ -68,3 +70,16 @@ def sgld(params: Iterable[Tensor], lr: float, beta: Any, generator: torch.Genera
 def sgld_mean_field(params: Iterable[Tensor], lr: float, beta: Any, generator: torch.Generator) -> SGLD:
     """SGLD with mean-field scaling."""
     return SGLD(params, lr, beta, generator, scaling="mean_field")
+
+
+def langevin(params: Iterable[Parameter], lr: float, beta: Any, generator: torch.Generator) -> Langevin:
+    """mfcheck.Langevin over SGD, raw scaling."""
+    parameters = list(params)
+    return Langevin(torch.optim.SGD(parameters, lr=lr), parameters, beta, generator=generator)
+
+
+def langevin_mean_field(params: Iterable[Parameter], lr: float, beta: Any, generator: torch.Generator) -> Langevin:
+    """mfcheck.Langevin over SGD, mean-field scaling."""
+    parameters = list(params)
+    base = torch.optim.SGD(parameters, lr=lr)
+    return Langevin(base, parameters, beta, scaling="mean_field", generator=generator)

@@ -95,7 +95,9 @@ _AMPLITUDES: dict[tuple[int, int], Callable[[int | None], list[tuple[float, str]
         (2 * BETA**2 * ETA, _amplitude("beta sqrt(2 eta)", "the square root of beta is missing")),
         (4 * BETA**2 * ETA, _amplitude("2 beta sqrt(eta)", "the square root of 2 beta is missing")),
     ],
-    (0, 1): lambda n: [(2 * BETA, _amplitude("sqrt(2 beta)", "eta is missing: the noise does not shrink with the step"))],
+    (0, 1): lambda n: [
+        (2 * BETA, _amplitude("sqrt(2 beta)", "eta is missing: the noise does not shrink with the step"))
+    ],
     (1, 0): lambda n: [
         (2 * ETA, _amplitude("sqrt(2 eta)", "beta is missing, or divides the drift instead (time runs 1/beta faster)"))
     ],
@@ -110,11 +112,12 @@ def _drift(e: Evidence) -> Sequence[str]:
         return ()
     found = e.estimates["drift"]
     single = [estimate for name, estimate in found.items() if "eta 0" not in name and "steps" not in name]
-    small, many = e.points("drift", "eta 0.003"), e.points("drift", "steps")
-    if not (single and small and many):
+    many = e.points("drift", "steps")
+    if len(single) < 3 or not many:
         return ()
     # the largest gradient's is the most precise
-    c, c_small, c_many = single[-1].point, small[-1], many[-1]
+    c, c_many = single[-1].point, many[-1]
+    at_small = next(found[name] for name in reversed(list(found)) if "eta 0" in name)
     if any(c > one.upper * (1 + NEAR) or c < one.lower * (1 - NEAR) for one in single if c > 0):
         if _near(abs(single[1].point / c), 10.0):
             return [
@@ -124,12 +127,13 @@ def _drift(e: Evidence) -> Sequence[str]:
         return ["the gradient is clipped or squashed inside: the drift is not proportional to it"]
     if _near(c, -1.0):
         return ["the sign of the gradient is wrong: the rule ascends"]
-    if _near(c_small, c / 10) and _near(c, ETA):
+    # what the smaller step leaves of a factor eta drowns in the noise: its interval says whether the factor is there
+    if _near(c, ETA) and at_small.lower <= c / 10 <= at_small.upper < c:
         return ["lr is applied twice to the gradient: the drift is eta^2 g"]
     if _near(c, 1.0) and not _near(c_many, 1.0):
         return [
             f"momentum: over several steps the drift adds up to {c_many:.3g} g a step and more, and the noise does "
-            "not: the temperature is lower by as much, (1 - mu) beta"
+            "not: as eta goes to 0 the temperature is (1 - mu) beta"
         ]
     if e.n_train and _near(c, float(e.n_train)):
         return [f"the gradient is multiplied by N_train = {e.n_train}: a sum over the data where the mean was expected"]
@@ -179,7 +183,10 @@ def _randomness(e: Evidence) -> Sequence[str]:
         found.append("the noise is drawn from a global generator: pass generator= to the draw")
     for name, what in (
         ("independent_particles", "one draw is shared by particles (broadcast over the first axis)"),
-        ("independent_coordinates", "one draw is shared by coordinates (a number, or a short row, broadcast or repeated)"),
+        (
+            "independent_coordinates",
+            "one draw is shared by coordinates (a number, or a short row, broadcast or repeated)",
+        ),
         ("independent_steps", "a draw is used again in a later step (a generator seeded at every step, or kept noise)"),
     ):
         if name in e.violated:

@@ -41,7 +41,7 @@ def drift(bench: Bench) -> Answer:
 def _sizes(
     bench: Bench, names: tuple[str, ...], values: tuple[float, ...], eta: float, steps: int = 1, said: str = ""
 ) -> list[Check]:
-    gradients = bench.blocks([sign * g for g in values for sign in (1, -1)], bench.count(EACH))
+    gradients = bench.blocks([sign * g for g in values for sign in (1, -1)], bench.count(EACH // steps))
     moved = bench.increments(names, [torch.zeros_like(gradients)], [gradients], steps=steps, eta=eta)
     total = torch.stack([step[0] for step in moved]).sum(0).view(len(values), 2, -1)
     return [

@@ -1,4 +1,4 @@
-"""What must not touch the noise (gradient, position, weight decay, clipping), and the limits without one or the other."""
+"""What must not touch the noise (gradient, theta, weight decay, clipping), and the limits of zero gradient and beta."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def noise_unaffected_by_weight_decay(bench: Bench) -> Answer:
         decayed = bench.increments(("decay",), [theta], change=_with_decay)[-1][0]
         checks += _against_none(bench, decayed, [f"weight decay, theta {place:g}" for place in PLACES], 1)
         says = f"eta x weight decay = {DECAY:g}"
-    return Answer(
-        tuple(checks), says, scenario=Scenario("(theta - start).var() / (2 * beta * eta)", start=10.0)
-    )
+    decay = DECAY / ETA if len(checks) > len(PLACES) else 0.0
+    scenario = Scenario("(theta - start).var() / (2 * beta * eta)", start=10.0, weight_decay=decay)
+    return Answer(tuple(checks), says, scenario=scenario)
 
 
 def noise_unaffected_by_clipping(bench: Bench) -> Answer:
@@ -68,9 +68,7 @@ def noise_unaffected_by_clipping(bench: Bench) -> Answer:
     if bench.rule.kind == "optimizer":
         clipped = bench.increments(("clipped",), [zero], [gradients], change=_clip)[-1][0]
         checks += _against_none(bench, clipped, [f"gradient {g:g} clipped to norm 1" for g in spikes], 1)
-    return Answer(
-        tuple(checks), scenario=Scenario("(theta - start).var() / (2 * beta * eta)", gradient=spikes[-1])
-    )
+    return Answer(tuple(checks), scenario=Scenario("(theta - start).var() / (2 * beta * eta)", gradient=spikes[-1]))
 
 
 def zero_gradient(bench: Bench) -> Answer:
@@ -164,5 +162,3 @@ def _with_decay(chain: OptimizerChain | FunctionChain, k: int) -> None:
 def _clip(chain: OptimizerChain | FunctionChain, k: int) -> None:
     if isinstance(chain, OptimizerChain):
         clip_grad_norm_(chain.parameters, 1.0)
-
-

@@ -2,7 +2,9 @@
 
 All five properties read the same run: two parameter tensors (one for a plain function) of 8 particles, without a
 gradient, for a few steps. Everything is measured relative to the run's own variance, so that noise of a wrong size is
-found by the properties that speak of its size, and by none of these.
+found by the properties that speak of its size, and by none of these. Standard errors of correlations are those of the
+worst case that another property speaks of: for coordinates, all particles and steps having one draw; for particles, all
+steps; for steps, all particles.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from mfcheck.statistics.estimate import Estimate, kolmogorov_distance, largest_d
 from mfcheck.statistics.quotient import variance_quotient
 from mfcheck.statistics.verdict import Region
 
-PARTICLES, COORDINATES, STEPS = 8, 4096, 8
+PARTICLES, COORDINATES, STEPS = 8, 2**15, 4
 #: Largest density of N(0, 1) times its place: how far a relative error of the scale moves its distribution function.
 SCALE_TO_DISTANCE = 1 / math.sqrt(2 * math.pi * math.e)
 
@@ -88,7 +90,7 @@ def noise_gaussian(bench: Bench) -> Answer:
         moved = -SCALE_TO_DISTANCE * float(each) / math.sqrt(2 * scaled[0].size)
         return replace(distance, lower=max(0.0, distance.lower - moved), upper=distance.upper + moved, level=level)
 
-    check = Check("Kolmogorov distance to the normal law", estimate, Region.at_most(0.01))
+    check = Check("Kolmogorov distance to the normal law", estimate, Region.at_most(0.005))
     return Answer(
         (check,),
         scenario=Scenario("((theta - start) / (theta - start).std()).pow(4).mean()  # 3 for Gaussian noise", steps=1),
@@ -99,7 +101,7 @@ def independent_particles(bench: Bench) -> Answer:
     """No two particles share noise: correlations between the particles of a tensor."""
     x = increments(bench).movedim(2, 0).flatten(1)
     return Answer(
-        (_pairs("largest correlation between two particles", x),),
+        (_pairs("largest correlation between two particles", x, shared=increments(bench).shape[0]),),
         scenario=Scenario("torch.corrcoef(theta - start)[0, 1]", 2),
     )
 
@@ -124,7 +126,7 @@ def independent_coordinates(bench: Bench) -> Answer:
         both = (x[:, 0] * x[:, 1]).flatten()
         deviations.append(np.array([float(both.mean())]))
         variances.append(np.array([float(both.var()) / both.numel()]))
-    errors = np.sqrt(np.concatenate(variances))
+    errors = np.sqrt(np.concatenate(variances) * x.shape[0] * x.shape[2])
     check = Check(
         "largest correlation between coordinates a distance apart",
         lambda level: largest_deviation(np.concatenate(deviations), errors, level, x.numel() // 2),
@@ -140,22 +142,24 @@ def independent_steps(bench: Bench) -> Answer:
     """No two steps share noise: correlations between the steps of a run."""
     x = increments(bench).flatten(1)
     return Answer(
-        (_pairs("largest correlation between two steps", x),),
+        (_pairs("largest correlation between two steps", x, shared=PARTICLES),),
         scenario=Scenario("(theta - start).var() / (2 * beta * eta * steps)", steps=2),
     )
 
 
-def _pairs(name: str, rows: Float[Tensor, "k n"]) -> Check:
-    """The largest correlation between two rows, with standard errors from the products' own squares."""
+def _pairs(name: str, rows: Float[Tensor, "k n"], shared: int) -> Check:
+    """The largest correlation between two rows, with standard errors from the products' own squares.
+
+    shared: how many of a row's numbers may be one and the same draw.
+    """
     scaled = rows / rows.square().mean(1, keepdim=True).sqrt().clamp_min(1e-300)
     upper = torch.triu_indices(len(rows), len(rows), 1)
     count = rows.shape[1]
     products = (scaled @ scaled.T / count)[upper[0], upper[1]]
     squares = (scaled.square() @ scaled.square().T / count)[upper[0], upper[1]]
-    errors = ((squares - products.square()).clamp_min(0.0) / count).sqrt()
+    errors = ((squares - products.square()).clamp_min(0.0) * shared / count).sqrt()
     return Check(
         name,
         lambda level: largest_deviation(products.cpu().numpy(), errors.cpu().numpy(), level, count),
         Region.at_most(0.04),
     )
-

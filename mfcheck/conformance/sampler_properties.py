@@ -83,7 +83,8 @@ NAMES = tuple(each.name for each in PROPERTIES)
 
 def in_order_of_need() -> tuple[Property, ...]:
     """The properties, each after those that it needs."""
-    left, done = list(PROPERTIES), []
+    left = list(PROPERTIES)
+    done: list[Property] = []
     while left:
         ready = next(each for each in left if set(each.needs) <= {one.name for one in done})
         left.remove(ready)

@@ -129,7 +129,7 @@ class FunctionChain:
 
 
 def understand(bring: object, name: str, kind: str | None, device: str, generator: torch.Generator) -> UpdateRule:
-    """The rule behind an object: its kind by inspection, its dtype by a trial step. Raises InputError with a sentence."""
+    """The rule behind an object: its kind by inspection, its dtype by a trial step. Raises InputError else."""
     if kind is not None and kind not in KINDS:
         raise InputError(f"a rule's kind is {' or '.join(KINDS)}; it came as {kind!r}")
     if isinstance(bring, Optimizer):
@@ -149,9 +149,7 @@ def understand(bring: object, name: str, kind: str | None, device: str, generato
 
 
 def kind_of(bring: Callable[..., Any], name: str) -> str:
-    """Whether a callable is an optimiser's factory or an update, by its signature. Raises InputError where it is neither
-    or may be both.
-    """
+    """Optimiser's factory or update function, by the signature. Raises InputError where it may be both, or neither."""
     inner: object = bring
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -255,7 +253,9 @@ def _tensor(rule: UpdateRule, returned: object, given: Tensor, shown: str) -> Te
 def _check_finite(rule: UpdateRule, theta: Sequence[Tensor]) -> None:
     bad = sum(int(torch.count_nonzero(~torch.isfinite(part))) for part in theta)
     if bad:
-        raise RuleFailure(f"{rule.name} made {bad} of {sum(part.numel() for part in theta)} coordinates NaN or infinite")
+        raise RuleFailure(
+            f"{rule.name} made {bad} of {sum(part.numel() for part in theta)} coordinates NaN or infinite"
+        )
 
 
 def _shown(what: str, theta: Sequence[Tensor], step: float, beta: Any) -> str:

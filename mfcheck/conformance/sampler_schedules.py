@@ -48,7 +48,9 @@ def schedules(bench: Bench) -> Answer:
     return Answer(
         tuple(checks),
         "; ".join(said),
-        scenario=Scenario("(theta - start).var() / (2 * beta * eta * steps)", steps=2),
+        scenario=Scenario(
+            "(theta - start).var() / (2 * beta * eta * sum(factors))", steps=len(factors), factors=factors
+        ),
     )
 
 

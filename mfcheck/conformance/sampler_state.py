@@ -41,7 +41,12 @@ def reproducible(bench: Bench) -> Answer:
         Check("share of coordinates that differ between equal seeds", lambda level: exact(differs), NOTHING),
         Check("share of coordinates that agree between other seeds", lambda level: exact(same), Region.at_most(0.5)),
     )
-    return Answer(checks, says, {"global": bool(differs and shared)}, Scenario("theta[0, :3]", coordinates=3))
+    return Answer(
+        checks,
+        says,
+        {"global": bool(differs and shared)},
+        Scenario("(theta != run(0)).double().mean(), (theta == run(1)).double().mean()"),
+    )
 
 
 def records(bench: Bench) -> Answer:
@@ -70,7 +75,8 @@ def records(bench: Bench) -> Answer:
             not_applicable="it records nothing that the suite knows of: state[parameter]['noise'], an attribute "
             "records, or, of a function, a second value returned"
         )
-    return Answer(tuple(checks), scenario=Scenario("theta[0, :3]", coordinates=3))
+    looks_at = 'optimizer.state[parameter]["noise"]' if chain.recorded_noise is not None else "optimizer.records[-1]"
+    return Answer(tuple(checks), scenario=Scenario("theta  # what was added", coordinates=3, looks_at=looks_at))
 
 
 def state_dict(bench: Bench) -> Answer:
@@ -82,7 +88,7 @@ def state_dict(bench: Bench) -> Answer:
     assert isinstance(whole, OptimizerChain)
     for _ in range(STEPS):
         bench.move(whole, [0.7 * part for part in whole.theta])
-    scenario = Scenario("theta[0, :3]", coordinates=3, steps=STEPS)
+    scenario = Scenario("theta", coordinates=3, start=1.0, steps=STEPS, resumes=True)
     generator, shared = whole.generator.get_state(), torch.get_rng_state()
     reached = [part.clone() for part in whole.theta]
     buffer = io.BytesIO()

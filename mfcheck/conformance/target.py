@@ -25,13 +25,17 @@ def load_target(target: str) -> Any:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise InputError(f"there is no module {error.name} (looked in {here} and the installed packages)") from error
+            raise InputError(
+                f"there is no module {error.name} (looked in {here} and the installed packages)"
+            ) from error
         raise InputError(f"importing {module_name} failed: it needs {error.name}, which is not there") from error
     except (Exception, SystemExit) as error:
         raise InputError(f"importing {module_name} raised {type(error).__name__}: {error}") from error
     for part in name.split("."):
         if not hasattr(found, part):
             public = [each for each in vars(found) if not each.startswith("_")] if hasattr(found, "__dict__") else []
-            raise InputError(f"{module_name} has no {name}; it has {', '.join(sorted(public)[:20]) or 'nothing public'}")
+            raise InputError(
+                f"{module_name} has no {name}; it has {', '.join(sorted(public)[:20]) or 'nothing public'}"
+            )
         found = getattr(found, part)
     return found

@@ -11,9 +11,7 @@ from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.interval import tail
 
 
-def variance_quotient(
-    above: tuple[float, int], below: tuple[float, int], expected: float, level: float
-) -> Estimate:
+def variance_quotient(above: tuple[float, int], below: tuple[float, int], expected: float, level: float) -> Estimate:
     """Variance of one Gaussian sample over that of another, over the expected quotient, with the exact F interval.
 
     above, below: sum of squares and degrees of freedom of each, independent of one another. A sample below without
@@ -35,9 +33,7 @@ def variance_quotient(
     return Estimate(quotient, lower, upper, level, n)
 
 
-def power_between(
-    above: tuple[float, int], below: tuple[float, int], ratio: float, level: float
-) -> Estimate:
+def power_between(above: tuple[float, int], below: tuple[float, int], ratio: float, level: float) -> Estimate:
     """The power p in variance ~ setting^p, from the variances at two values of the setting `ratio` apart.
 
     above, below: as variance_quotient's, `above` at the value that is `ratio` times the other. No noise above is a
