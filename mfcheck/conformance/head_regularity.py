@@ -24,7 +24,9 @@ from mfcheck.conformance.search import Violation
 from mfcheck.conformance.strategies import entries, shares_of
 from mfcheck.conformance.zoom import HALVINGS, Zoom, bisect, keeps_growing, ladder
 
-EXAMPLES = 30
+EXAMPLES = 60
+#: Laws of several tokens, between which mass has a way to go.
+_APART = ("free", "tied", "collinear", "long")
 NAMES = {"x": "x", "theta": "theta", "tokens": "the tokens", "shares": "the tokens' weights"}
 
 
@@ -197,7 +199,8 @@ def _shifts(subject: Subject, argument: str) -> SearchStrategy[Shift]:
 
     @st.composite
     def shifts(draw: st.DrawFn) -> Shift:
-        call = draw(drawn(subject))
+        # one token alone has no shares that could jump
+        call = draw(drawn(subject, least=2, laws=_APART))
         start: Tensor = getattr(call, argument)
         end = draw(entries(start.numel(), bound)).reshape(start.shape)
         return Shift(call, argument, end - start)
@@ -212,7 +215,3 @@ def _mixtures(subject: Subject) -> SearchStrategy[Mixture]:
         return Mixture(call, draw(shares_of("small integers", len(call.shares))))
 
     return mixtures()
-
-
-#: Laws between whose tokens mass has a way to go.
-_APART = ("free", "tied", "collinear", "long")

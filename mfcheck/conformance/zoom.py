@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -52,19 +53,23 @@ def bisect(path: Path, halvings: int) -> Zoom:
 
     Ends early where the quotients have settled: SETTLED halvings in a row that change them by less than 2 %.
     """
-    left, right = 0.0, 1.0
-    at_left, at_right = path(left), path(right)
-    lengths, changes, still = [1.0], [float((at_right - at_left).norm())], 0
+    # quarters first: where a path comes back to its start, the change is in between
+    corners = [path(0.25 * i) for i in range(5)]
+    quarters = [float((b - a).norm()) for a, b in pairwise(corners)]
+    first = quarters.index(max(quarters))
+    left, right = 0.25 * first, 0.25 * (first + 1)
+    at_left, at_right = corners[first], corners[first + 1]
+    lengths, changes, still = [0.25], [quarters[first]], 0
     for _ in range(halvings):
         middle = 0.5 * (left + right)
         at_middle = path(middle)
-        first, second = float((at_middle - at_left).norm()), float((at_right - at_middle).norm())
-        if first >= second:
+        before, after = float((at_middle - at_left).norm()), float((at_right - at_middle).norm())
+        if before >= after:
             right, at_right = middle, at_middle
         else:
             left, at_left = middle, at_middle
         lengths.append(right - left)
-        changes.append(max(first, second))
+        changes.append(max(before, after))
         still = still + 1 if 0.98 * changes[-2] <= 2 * changes[-1] <= 1.02 * changes[-2] else 0
         if still == SETTLED:
             break
