@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
-import random
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, UNDECIDED, VIOLATED, PropertyResult, Report
@@ -20,6 +16,7 @@ from mfcheck.conformance.sampler_causes import Evidence, likely_causes
 from mfcheck.conformance.sampler_properties import NAMES, PROPERTIES, Property, in_order_of_need
 from mfcheck.conformance.sampler_rule import RuleFailure, UpdateRule, understand
 from mfcheck.conformance.sampler_snippet import snippet
+from mfcheck.conformance.surroundings import own_surroundings
 from mfcheck.errors import InputError
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.seeds import stream
@@ -77,7 +74,7 @@ def check_sampler(
     shown = name or target or _name_of(make_optimizer)
     began = time.perf_counter()
     root = stream(seed, "sampler")
-    with _own_surroundings(root.integer(31)) as printed:
+    with own_surroundings(root.integer(31)) as printed:
         rule = understand(make_optimizer, shown, kind, device, root.child("understand").torch(device))
         bench = Bench(rule, root, samples, budget, scaling, n_train)
         try:
@@ -237,23 +234,6 @@ def _notes(rule: UpdateRule, bench: Bench, alpha: float, printed: io.StringIO) -
     if lines:
         notes.append(f"it printed {lines} lines, which are left out here")
     return tuple(notes)
-
-
-@contextlib.contextmanager
-def _own_surroundings(seed: int) -> Iterator[io.StringIO]:
-    """Global generators seeded for the suite and given back as they were; what the rule prints, and warnings, kept."""
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    printed = io.StringIO()
-    with torch.random.fork_rng(), contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.manual_seed(seed)
-        np.random.seed(seed)  # noqa: NPY002
-        random.seed(seed)
-        try:
-            yield printed
-        finally:
-            random.setstate(python)
-            np.random.set_state(legacy)  # noqa: NPY002
 
 
 def _name_of(rule: object) -> str:

@@ -19,7 +19,7 @@ from mfcheck.conformance.head_checking import drawn, failed, searched
 from mfcheck.conformance.head_snippet import tensor
 from mfcheck.conformance.head_subject import Call, HeadFailure, Subject
 from mfcheck.conformance.report import HOLDS, VIOLATED, PropertyResult
-from mfcheck.conformance.rounding import rounding
+from mfcheck.conformance.rounding import rounding, rounding_of_tokens
 from mfcheck.conformance.search import Violation
 from mfcheck.conformance.strategies import entries, shares_of
 from mfcheck.conformance.zoom import HALVINGS, Zoom, bisect, keeps_growing, ladder
@@ -153,7 +153,8 @@ def _along(subject: Subject, name: str, routes: SearchStrategy[Any], power: floa
             allowed = 64 * subject.eps * float(start.norm())
             zoom = _zoom(subject, route, allowed)
             if keeps_growing(zoom, allowed, subject.dtype, power):
-                allowed = max(allowed, rounding(subject, route.call, start))
+                ends = rounding(subject, route.call, start), rounding_of_tokens(subject, route.at(1.0))
+                allowed = max(allowed, *ends)
                 if keeps_growing(zoom, allowed, subject.dtype, power):
                     return _violation(route, zoom.resolved(allowed), power)
         except HeadFailure as error:

@@ -17,11 +17,10 @@ def rounding(subject: Subject, call: Call, value: Tensor, eps: float | None = No
     Backward error: an evaluation of k operations is the exact value at arguments off by k eps relatively, entry by
     entry. So theta, x, the tokens and the weights are moved by delta = 4 (n + d + 8) eps in a pattern of signs and in
     the opposite one; the bound is twice the sum over the four of the larger change, plus delta times the value. Moved
-    by as much as rounding moves them, and not linearised: at a jump it is the jump.
+    by as much as rounding moves them, and not linearised: at a jump it is the jump. The value counts for no less than
+    `rounding_of_tokens` says.
     """
-    n, d = call.tokens.shape
-    unit = subject.eps if eps is None else eps
-    delta = 4 * (n + d + OPERATIONS) * unit
+    delta = _delta(subject, call, eps)
     generator = torch.Generator().manual_seed(7)
     total = 0.0
     for which in range(4):
@@ -37,7 +36,24 @@ def rounding(subject: Subject, call: Call, value: Tensor, eps: float | None = No
                 continue
             largest = max(largest, float((other - value).abs().max()))
         total += largest
-    return 2 * total + delta * float(value.abs().max())
+    return 2 * total + max(delta * _largest(value), rounding_of_tokens(subject, call, eps))
+
+
+def rounding_of_tokens(subject: Subject, call: Call, eps: float | None = None) -> float:
+    """What rounding leaves of an average of tokens that cancels whatever the arguments, as that of centred ones does.
+
+    Moving the arguments does not show it. It is that of the largest token times theta's largest entry, 1 at most.
+    """
+    return _delta(subject, call, eps) * min(1.0, _largest(call.theta)) * _largest(call.tokens)
+
+
+def _delta(subject: Subject, call: Call, eps: float | None) -> float:
+    n, d = call.tokens.shape
+    return 4 * (n + d + OPERATIONS) * (subject.eps if eps is None else eps)
+
+
+def _largest(numbers: Tensor) -> float:
+    return float(numbers.abs().max()) if numbers.numel() else 0.0
 
 
 def differ(subject: Subject, first: Call, a: Tensor, b: Tensor, eps: float | None = None) -> tuple[float, float] | None:
