@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from mfcheck.claim import Control as Control
     from mfcheck.claim import Criterion as Criterion
     from mfcheck.claim import registry as registry
+    from mfcheck.conformance.check_head import check_head as check_head
+    from mfcheck.conformance.check_sampler import check_sampler as check_sampler
+    from mfcheck.conformance.head_spec import HeadSpec as HeadSpec
+    from mfcheck.conformance.parametrize import parametrize_with_properties as parametrize_with_properties
     from mfcheck.dynamics.fokker_planck import Grid as Grid
     from mfcheck.dynamics.fokker_planck import Solution as Solution
     from mfcheck.dynamics.fokker_planck import solve_fokker_planck as solve_fokker_planck
@@ -38,6 +42,10 @@ if TYPE_CHECKING:
 _HOME = {
     "mfcheck.attention.optim": ("Langevin",),
     "mfcheck.attention.particles": ("ParticleAttention",),
+    "mfcheck.conformance.check_head": ("check_head",),
+    "mfcheck.conformance.check_sampler": ("check_sampler",),
+    "mfcheck.conformance.head_spec": ("HeadSpec",),
+    "mfcheck.conformance.parametrize": ("parametrize_with_properties",),
     "mfcheck.claim": ("Claim", "Control", "Criterion", "registry"),
     "mfcheck.dynamics.fokker_planck": ("Grid", "Solution", "solve_fokker_planck"),
     "mfcheck.dynamics.langevin": ("Drift", "simulate"),

@@ -48,10 +48,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="folder whose outcomes.jsonl gets a line a claim as each is reached (default: outcomes)",
     )
     group.addoption(
+        "--mfcheck-head",
+        metavar="PKG.MODULE:NAME",
+        help="the head that paper_checks/test_heads.py checks, a test a property",
+    )
+    group.addoption(
         "--mfcheck-only",
         default="",
         metavar="D1,C2",
         help="claims by id, with their controls; all others are left out (default: all)",
+    )
+    group.addoption(
+        "--mfcheck-sampler",
+        metavar="PKG.MODULE:NAME",
+        help="the update rule that paper_checks/test_samplers.py checks, a test a property",
     )
     group.addoption(
         "--mfcheck-resume",

@@ -12,7 +12,9 @@ from mfcheck.cli.claims import claims
 from mfcheck.cli.doctor import doctor
 from mfcheck.cli.figures import figures
 from mfcheck.cli.gate import gate
+from mfcheck.cli.head import head
 from mfcheck.cli.report import report
+from mfcheck.cli.sampler import sampler
 from mfcheck.cli.verify import verify
 
 app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
@@ -23,6 +25,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, gate, bench, doctor):
+for command in (verify, figures, report, gate, head, sampler, bench, doctor):
     app.command()(command)
 app.add_typer(claims, name="claims")

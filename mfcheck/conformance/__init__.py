@@ -1,0 +1,1 @@
+"""Conformance suites for what people bring: attention heads and Langevin update rules."""
