@@ -75,6 +75,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Keeper(config), "mfcheck-keeper")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where no head or update rule is named, its tests are not there; asked for by path, they say what to name."""
+    option = {"test_heads.py": "--mfcheck-head", "test_samplers.py": "--mfcheck-sampler"}.get(collection_path.name)
+    if option is None or collection_path.parent.name != "paper_checks":
+        return None
+    return None if config.getoption(option) else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out the claims that --mfcheck-only does not name. `-k D1` would take D10 along, or a control's name."""
     only = {name for name in config.getoption("--mfcheck-only").split(",") if name}
