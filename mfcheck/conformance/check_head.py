@@ -125,7 +125,7 @@ class HeadCheck:
     def _measured(self, prop: HeadProperty) -> PropertyResult:
         broken = [need for need in prop.needs if need in self.subject.violated]
         if broken:
-            words = f"it rests on {', '.join(broken)}, which is violated"
+            words = f"it rests on what is violated: {', '.join(broken)}"
             return PropertyResult(prop.name, UNDECIDED, words)
         now = self.subject.clock.now
         left = self._began + self._budget - now

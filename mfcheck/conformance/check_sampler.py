@@ -113,7 +113,7 @@ def _results(
             continue
         lacking = [need for need in each.needs if results[need].status == VIOLATED]
         if lacking:
-            words = f"its interval rests on {', '.join(lacking)}, which is violated"
+            words = f"its interval rests on what is violated: {', '.join(lacking)}"
             results[each.name] = PropertyResult(each.name, UNDECIDED, words)
             continue
         result, found, said = _measured(each, bench, share, target)
