@@ -25,7 +25,7 @@ test: $(READY)
 # What README and docs show (claims table, a printed sample, the gallery), from the outcomes of the last `make verify`.
 readme: $(READY)
 	$(BIN)/mfcheck report --outcomes $(OUT) --readme README.md
-	$(BIN)/mfcheck figures --outcomes $(OUT) --out docs/figures --format png --dpi 110 --page docs/gallery.md
+	$(BIN)/mfcheck figures --outcomes $(OUT) --out docs/figures --format png,gif --dpi 110 --page docs/gallery.md
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -6,10 +6,13 @@ import ast
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from mfcheck.catalogue import claims, figures
-from mfcheck.report.gallery import caption
+from mfcheck.report.gallery import caption, save
+from tests.outcomes import outcome
 
 NAMES = figures()
 
@@ -45,3 +48,26 @@ def test_a_figure_reads_outcomes_and_never_simulates(name: str) -> None:
         if isinstance(node, ast.Call)
     }
     assert not called & {"simulate", "solve_fokker_planck", "run", "train", "gate"}, called
+
+
+def test_the_animation_has_a_frame_a_time_on_record(tmp_path: Path) -> None:
+    times = (0.0, 0.5, 2.0, 5.0)
+    generator = np.random.default_rng(0)
+    centres = np.linspace(-3.9, 3.9, 40)
+    bump = np.exp(-((centres[:, None] - 0.1) ** 2) - (centres[None] + 0.2) ** 2)
+    data = {
+        "times": list(times),
+        "box": [-4.0, 4.0],
+        "heads": generator.standard_normal((4, 20, 2)).tolist(),
+        "density": [bump.tolist()] * 4,
+    }
+    module = import_module(NAMES["phase_portrait"])
+    read = {name: outcome(claim="C6", data=data) for name in module.NEEDS}
+    assert save("phase_portrait", module, read, tmp_path, ["gif", "png"], dpi=40) == [
+        tmp_path / "phase_portrait.gif",
+        tmp_path / "phase_portrait.png",
+    ]
+    with Image.open(tmp_path / "phase_portrait.gif") as picture:
+        assert getattr(picture, "n_frames", 1) == len(times)
+    # a figure without one is not drawn as a GIF
+    assert save("density", import_module(NAMES["density"]), read, tmp_path, ["gif"]) == []

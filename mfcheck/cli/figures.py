@@ -19,7 +19,7 @@ def figures(
     names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all of them if none is named.")] = None,
     outcomes: Annotated[Path, typer.Option(help="Folder that holds outcomes.jsonl.")] = Path("outcomes"),
     out: Annotated[Path | None, typer.Option(help="Folder for the pictures [default: figures/ in OUTCOMES].")] = None,
-    formats: Annotated[str, typer.Option("--format", help="png, pdf, svg, separated by commas.")] = "png,pdf",
+    formats: Annotated[str, typer.Option("--format", help="png, pdf, svg, gif, separated by commas.")] = "png,pdf",
     dpi: Annotated[int, typer.Option(help="Dots an inch of PNG files.", min=30)] = 300,
     page: Annotated[Path | None, typer.Option(help="Write a Markdown page of the PNG files with captions.")] = None,
     show: Annotated[bool, typer.Option("--list", help="List the figures and what each shows; draw nothing.")] = False,
@@ -57,9 +57,15 @@ def figures(
                 err=True,
             )
             continue
-        gallery.save(name, module, read, folder, wanted, dpi)
+        saved = gallery.save(name, module, read, folder, wanted, dpi)
+        if not saved:
+            if names:
+                typer.echo(f"{name}: this figure has no animation", err=True)
+                missing = True
+            continue
         drawn[name] = gallery.caption(module)
-        typer.echo(f"{folder / name}.{{{','.join(wanted)}}}: {str(module.__doc__).splitlines()[0]}")
+        endings = ",".join(path.suffix[1:] for path in saved)
+        typer.echo(f"{folder / name}.{{{endings}}}: {str(module.__doc__).splitlines()[0]}")
     if page is not None:
         page.write_text(gallery.markdown(drawn, os.path.relpath(folder, page.parent)), encoding="utf-8")
         typer.echo(f"{page}: {len(drawn)} figures")

@@ -10,7 +10,10 @@ from types import ModuleType
 
 from mfcheck.outcome import Outcome
 
-FORMATS = ("png", "pdf", "svg")
+#: gif is the animation of a figure that has one.
+FORMATS = ("png", "pdf", "svg", "gif")
+#: A screen's resolution: at a page's a GIF of a few seconds takes megabytes.
+GIF_DPI = 110
 
 
 def lacking(module: ModuleType, read: Mapping[str, Outcome]) -> list[str]:
@@ -36,18 +39,25 @@ def markdown(captions: Mapping[str, str], folder: str) -> str:
 
 def save(
     name: str, module: ModuleType, read: Mapping[str, Outcome], out: Path, formats: Sequence[str], dpi: int = 300
-) -> None:
-    """Draws a figure into `out`, a file a format. An interrupted run leaves whole files."""
+) -> list[Path]:
+    """Draws a figure into `out`, a file a format, and returns them. An interrupted run leaves whole files."""
     from matplotlib import pyplot
 
-    figure = module.draw(read)
     out.mkdir(parents=True, exist_ok=True)
+    saved = []
     for ending in formats:
+        if ending == "gif" and not hasattr(module, "animate"):
+            continue
         # drawn beside its place and moved there
-        partial = out / f".{name}.{ending}"
-        figure.savefig(partial, format=ending, dpi=dpi)
-        partial.replace(out / f"{name}.{ending}")
-    pyplot.close(figure)
+        partial, place = out / f".{name}.{ending}", out / f"{name}.{ending}"
+        if ending == "gif":
+            module.animate(read).save(partial, writer="pillow", dpi=min(dpi, GIF_DPI))
+        else:
+            module.draw(read).savefig(partial, format=ending, dpi=dpi)
+        pyplot.close("all")
+        partial.replace(place)
+        saved.append(place)
+    return saved
 
 
 def svg(module_name: str, read: Mapping[str, Outcome]) -> str | None:
