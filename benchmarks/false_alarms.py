@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mfcheck.claim import Control
 from mfcheck.outcome import Outcome, append_outcome, read_outcomes
 from mfcheck.report.words import interval
-from mfcheck.run import Plan, identity, run
+from mfcheck.runner import Plan, identity, run
 from paper_checks import CLAIMS
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mfcheck.outcome import Outcome as Outcome
     from mfcheck.outcome import read_outcomes as read_outcomes
     from mfcheck.replicates import Replicates as Replicates
-    from mfcheck.run import Plan as Plan
-    from mfcheck.run import run as run
+    from mfcheck.runner import Plan as Plan
+    from mfcheck.runner import run as run
     from mfcheck.statistics.estimate import Estimate as Estimate
     from mfcheck.statistics.seeds import Stream as Stream
     from mfcheck.statistics.seeds import stream as stream
@@ -55,7 +55,7 @@ _HOME = {
     "mfcheck.measure": ("Measure",),
     "mfcheck.outcome": ("Outcome", "read_outcomes"),
     "mfcheck.replicates": ("Replicates",),
-    "mfcheck.run": ("Plan", "run"),
+    "mfcheck.runner": ("Plan", "run"),
     "mfcheck.statistics.estimate": ("Estimate",),
     "mfcheck.statistics.seeds": ("Stream", "stream"),
     "mfcheck.statistics.verdict": ("Region", "Verdict", "judge"),

@@ -20,7 +20,7 @@ from mfcheck.experiments.toy_gate.metrics import METRICS
 from mfcheck.experiments.toy_gate.seeds import TASK, run_seeds
 from mfcheck.experiments.toy_gate.verdict import ALPHA, Arms, GateVerdict
 from mfcheck.outcome import CriterionOutcome, Outcome, digest
-from mfcheck.run import versions
+from mfcheck.runner import versions
 from mfcheck.statistics.seeds import stream
 from mfcheck.statistics.verdict import Region, judge
 

@@ -134,7 +134,7 @@ def _outcome(
 
     from mfcheck.device import resolve_device
     from mfcheck.errors import InputError
-    from mfcheck.run import Plan, identity, run
+    from mfcheck.runner import Plan, identity, run
 
     try:
         device = resolve_device(config.getoption("--mfcheck-device"))

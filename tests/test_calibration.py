@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from mfcheck.errors import InputError
-from mfcheck.run import Plan, look_level, run
+from mfcheck.runner import Plan, look_level, run
 from mfcheck.statistics.estimate import (
     Estimate,
     function_of_means,

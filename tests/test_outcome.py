@@ -13,7 +13,7 @@ import torch
 
 from mfcheck.errors import InputError
 from mfcheck.outcome import Outcome, append_outcome, digest, read_outcomes
-from mfcheck.run import Plan, run
+from mfcheck.runner import Plan, run
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.verdict import Region, Verdict
 from tests.outcomes import OUTCOME, criterion

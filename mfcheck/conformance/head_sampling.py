@@ -17,7 +17,7 @@ from mfcheck.conformance.report import HOLDS, UNDECIDED, VIOLATED, PropertyResul
 from mfcheck.errors import InputError
 from mfcheck.outcome import CriterionOutcome
 from mfcheck.replicates import Measurements, Replicates
-from mfcheck.run import Plan, run
+from mfcheck.runner import Plan, run
 from mfcheck.statistics.estimate import order
 from mfcheck.statistics.verdict import Region, Verdict
 

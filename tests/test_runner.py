@@ -13,7 +13,7 @@ import pytest
 from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.errors import InputError
 from mfcheck.replicates import Measurements, Replicates
-from mfcheck.run import PROFILES, Plan, identity, look_level, run
+from mfcheck.runner import PROFILES, Plan, identity, look_level, run
 from mfcheck.statistics.estimate import Estimate, exact
 from mfcheck.statistics.seeds import stream
 from mfcheck.statistics.verdict import Region, Verdict
