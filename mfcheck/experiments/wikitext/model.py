@@ -1,0 +1,146 @@
+"""A plain pre-norm Transformer language model whose attention is nn.MultiheadAttention or ParticleAttention."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mfcheck.attention import ParticleAttention
+from mfcheck.errors import InputError
+from mfcheck.statistics.seeds import Stream
+
+ATTENTIONS = ("multihead", "particles")
+#: Standard deviation of embeddings and weights at the start; of those that write into the residual stream it is
+#: divided by sqrt(2 layers), so that the stream does not grow with depth (GPT-2: Radford et al. 2019).
+INITIAL_SD = 0.02
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a model: vocabulary, context (tokens), width d, layers, hidden width of the MLP, dropout,
+    attention (one of ATTENTIONS), heads M and head width h. Raises InputError where they do not fit."""
+
+    vocabulary: int
+    context: int
+    width: int
+    layers: int
+    hidden: int
+    attention: str
+    heads: int
+    head_width: int
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        sizes = (self.vocabulary, self.context, self.width, self.layers, self.hidden, self.heads, self.head_width)
+        if min(sizes) < 1:
+            raise InputError(f"a model's sizes are whole numbers >= 1; they came as {self}")
+        if self.attention not in ATTENTIONS:
+            raise InputError(f"attention is one of {', '.join(ATTENTIONS)}; it came as {self.attention!r}")
+        if self.attention == "multihead" and self.heads * self.head_width != self.width:
+            raise InputError(
+                f"nn.MultiheadAttention has heads of width d / heads; {self.heads} heads of {self.head_width} do not "
+                f"make {self.width}"
+            )
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is a probability in [0, 1); it came as {self.dropout}")
+
+
+class Block(nn.Module):
+    """x + attention(norm x), then x + MLP(norm x)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.norm_1 = nn.LayerNorm(shape.width)
+        if shape.attention == "multihead":
+            self.attention: nn.Module = nn.MultiheadAttention(shape.width, shape.heads, batch_first=True)
+        else:
+            self.attention = ParticleAttention(
+                shape.width, shape.heads, batch_first=True, head_dim=shape.head_width
+            )
+        self.norm_2 = nn.LayerNorm(shape.width)
+        self.up = nn.Linear(shape.width, shape.hidden)
+        self.down = nn.Linear(shape.hidden, shape.width)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, x: Float[Tensor, "B N d"], mask: Tensor) -> Float[Tensor, "B N d"]:
+        y = self.norm_1(x)
+        attended, _ = self.attention(y, y, y, attn_mask=mask, is_causal=True, need_weights=False)
+        x = x + self.dropout(attended)
+        return x + self.dropout(self.down(F.gelu(self.up(self.norm_2(x)))))
+
+
+class LanguageModel(nn.Module):
+    """Tokens [B, N] to the logits of the next token [B, N, V]; the embedding is also the output layer (tied)."""
+
+    mask: Tensor
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.token_embedding = nn.Embedding(shape.vocabulary, shape.width)
+        self.position_embedding = nn.Embedding(shape.context, shape.width)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+        # True where a query may not look: the tokens after it
+        mask = torch.ones(shape.context, shape.context, dtype=torch.bool).triu(1)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, tokens: Int[Tensor, "B N"]) -> Float[Tensor, "B N V"]:
+        count = tokens.shape[1]
+        x = self.dropout(self.token_embedding(tokens) + self.position_embedding.weight[:count])
+        mask = self.mask[:count, :count]
+        for block in self.blocks:
+            x = block(x, mask)
+        return F.linear(self.norm(x), self.token_embedding.weight)
+
+    def loss(self, tokens: Int[Tensor, "B N1"], reduction: str = "mean") -> Tensor:
+        """Cross-entropy in nats of every token after the first given those before it, for windows [B, N + 1]."""
+        logits = self(tokens[:, :-1])
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction=reduction)
+
+
+def initial_model(shape: Shape, source: Stream) -> LanguageModel:
+    """The model at the start of training: every parameter drawn from a stream of its own name.
+
+    Arms that share a seed start from the same numbers wherever their shapes agree. Attention with M h = d starts as
+    the same function of the token in all arms of equal M: particles are made from an nn.MultiheadAttention, their W_O
+    taking the factor M of the mean.
+    """
+    model = LanguageModel(shape)
+    writes = INITIAL_SD / math.sqrt(2 * shape.layers)
+    for name, parameter in model.named_parameters():
+        if ".attention." not in name:
+            _draw(parameter, writes if name.endswith("down.weight") else INITIAL_SD, source.child(name))
+    for index, block in enumerate(model.blocks):
+        _draw_attention(block.attention, shape, writes, source.child("attention", index))
+    return model
+
+
+@torch.no_grad()
+def _draw_attention(attention: nn.Module, shape: Shape, writes: float, source: Stream) -> None:
+    if isinstance(attention, nn.MultiheadAttention):
+        _draw(attention.in_proj_weight, INITIAL_SD, source.child("in"))
+        _draw(attention.out_proj.weight, writes, source.child("out"))
+        return
+    assert isinstance(attention, ParticleAttention)
+    if shape.heads * shape.head_width == shape.width:
+        same = nn.MultiheadAttention(shape.width, shape.heads, batch_first=True)
+        _draw_attention(same, shape, writes, source)
+        attention.load_state_dict(ParticleAttention.from_multihead(same).state_dict())
+        return
+    for name, parameter in attention.named_parameters():
+        # the mean over M particles of M-fold outputs is a sum of M heads, as it is with nn.MultiheadAttention
+        _draw(parameter, writes * shape.heads if name == "out_weight" else INITIAL_SD, source.child(name))
+
+
+@torch.no_grad()
+def _draw(parameter: Tensor, sd: float, source: Stream) -> None:
+    """Weights Gaussian; vectors (biases and norms) keep what their module gave them, which is 0 and 1."""
+    if parameter.ndim > 1:
+        parameter.normal_(0.0, sd, generator=source.torch())
