@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mfcheck.attention.optim import Langevin as Langevin
     from mfcheck.attention.particles import ParticleAttention as ParticleAttention
     from mfcheck.claim import Claim as Claim
     from mfcheck.claim import Control as Control
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mfcheck.statistics.verdict import judge as judge
 
 _HOME = {
+    "mfcheck.attention.optim": ("Langevin",),
     "mfcheck.attention.particles": ("ParticleAttention",),
     "mfcheck.claim": ("Claim", "Control", "Criterion", "registry"),
     "mfcheck.dynamics.fokker_planck": ("Grid", "Solution", "solve_fokker_planck"),
