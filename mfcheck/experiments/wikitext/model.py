@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mfcheck.attention import ParticleAttention
+from mfcheck.attention.particles import ParticleAttention
 from mfcheck.errors import InputError
 from mfcheck.statistics.seeds import Stream
 
 ATTENTIONS = ("multihead", "particles")
-#: Standard deviation of embeddings and weights at the start; of those that write into the residual stream it is
-#: divided by sqrt(2 layers), so that the stream does not grow with depth (GPT-2: Radford et al. 2019).
-INITIAL_SD = 0.02
+#: Standard deviation of embeddings and weights at the start, times sqrt(d): GPT-2's 0.02 at its d = 768 (Radford et
+#: al. 2019). Of those that write into the residual stream it is divided by sqrt(2 layers), so that it does not grow.
+INITIAL_SCALE = 0.5
 
 
 @dataclass(frozen=True)
@@ -113,30 +113,31 @@ def initial_model(shape: Shape, source: Stream) -> LanguageModel:
     taking the factor M of the mean.
     """
     model = LanguageModel(shape)
-    writes = INITIAL_SD / math.sqrt(2 * shape.layers)
+    sd = INITIAL_SCALE / math.sqrt(shape.width)
+    writes = sd / math.sqrt(2 * shape.layers)
     for name, parameter in model.named_parameters():
         if ".attention." not in name:
-            _draw(parameter, writes if name.endswith("down.weight") else INITIAL_SD, source.child(name))
+            _draw(parameter, writes if name.endswith("down.weight") else sd, source.child(name))
     for index, block in enumerate(model.blocks):
-        _draw_attention(block.attention, shape, writes, source.child("attention", index))
+        _draw_attention(block.attention, shape, sd, writes, source.child("attention", index))
     return model
 
 
 @torch.no_grad()
-def _draw_attention(attention: nn.Module, shape: Shape, writes: float, source: Stream) -> None:
+def _draw_attention(attention: nn.Module, shape: Shape, sd: float, writes: float, source: Stream) -> None:
     if isinstance(attention, nn.MultiheadAttention):
-        _draw(attention.in_proj_weight, INITIAL_SD, source.child("in"))
+        _draw(attention.in_proj_weight, sd, source.child("in"))
         _draw(attention.out_proj.weight, writes, source.child("out"))
         return
     assert isinstance(attention, ParticleAttention)
     if shape.heads * shape.head_width == shape.width:
         same = nn.MultiheadAttention(shape.width, shape.heads, batch_first=True)
-        _draw_attention(same, shape, writes, source)
+        _draw_attention(same, shape, sd, writes, source)
         attention.load_state_dict(ParticleAttention.from_multihead(same).state_dict())
         return
     for name, parameter in attention.named_parameters():
         # the mean over M particles of M-fold outputs is a sum of M heads, as it is with nn.MultiheadAttention
-        _draw(parameter, writes * shape.heads if name == "out_weight" else INITIAL_SD, source.child(name))
+        _draw(parameter, writes * shape.heads if name == "out_weight" else sd, source.child(name))
 
 
 @torch.no_grad()
