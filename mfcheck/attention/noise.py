@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,39 +14,60 @@ TILE_ELSEWHERE = 2**24
 
 
 def add_noise(
-    parameters: Sequence[Tensor], variance: float | Sequence[Tensor], generator: torch.Generator
+    parameters: Sequence[Tensor],
+    variance: float | Sequence[Tensor],
+    generator: torch.Generator,
+    *,
+    scratch: dict[torch.dtype, Tensor] | None = None,
+    measure: bool = True,
 ) -> list[Tensor]:
     """Adds N(0, variance) to every coordinate, in place; returns sums of squares of what was added, 0-d, one a draw.
 
     parameters: of one device and dtype. variance: one number, or a tensor of each parameter's shape. Drawn in float32,
-    in float64 for float64 parameters, whatever the parameters' own precision.
+    in float64 for float64 parameters, whatever the parameters' own precision. scratch: keeps the buffer on the CPU for
+    the next call. measure: without it nothing is summed, which saves one pass, and the list is empty.
     """
     first = parameters[0]
     dtype = torch.float64 if first.dtype == torch.float64 else torch.float32
+    on_cpu = first.device.type == "cpu"
     tile = TILE.get(first.device.type, TILE_ELSEWHERE)
-    isotropic = isinstance(variance, float)
-    rows: list[tuple[Tensor, ...]]
-    if isotropic:
-        rows = [(piece,) for parameter in parameters for piece in _pieces(parameter, tile)]
-    else:
-        pairs = zip(parameters, variance, strict=True)  # type: ignore[arg-type]
-        rows = [row for p, v in pairs for row in zip(_pieces(p, tile), _pieces(v, tile), strict=True)]
+    buffer = scratch.get(dtype) if on_cpu and scratch is not None else None
+    if buffer is None:
+        total = min(tile, sum(parameter.numel() for parameter in parameters))
+        buffer = first.new_empty(tile if on_cpu and scratch is not None else total, dtype=dtype)
+        if on_cpu and scratch is not None:
+            scratch[dtype] = buffer
+    squares = []
     amplitude = variance**0.5 if isinstance(variance, float) else 1.0
-    buffer, squares = first.new_empty(0, dtype=dtype), []
-    for batch in _packed(rows, tile):
-        sizes = [row[0].numel() for row in batch]
-        total = sum(sizes)
-        if buffer.numel() < total:
-            buffer = first.new_empty(total, dtype=dtype)
-        drawn = buffer[:total].normal_(0.0, amplitude, generator=generator)
-        noise = [part.view_as(row[0]) for part, row in zip(drawn.split(sizes), batch, strict=True)]
-        if not isotropic:
-            for part, row in zip(noise, batch, strict=True):
-                part.mul_(row[1].sqrt())
-        for part, row in zip(noise, batch, strict=True):
-            row[0].add_(part)
-        squares.append(torch.dot(drawn, drawn))
+    for batch in _packed(_rows(parameters, variance, tile), tile):
+        count = sum(row[0].numel() for row in batch)
+        if count > len(buffer):
+            # a parameter that cannot be cut
+            buffer = first.new_empty(count, dtype=dtype)
+        drawn = buffer if count == len(buffer) else buffer[:count]
+        drawn.normal_(0.0, amplitude, generator=generator)
+        start = 0
+        for piece, *scale in batch:
+            end = start + piece.numel()
+            noise = drawn[start:end].view(piece.shape) if piece.shape != drawn.shape else drawn
+            if scale:
+                noise.mul_(scale[0].sqrt())
+            piece.add_(noise)
+            start = end
+        if measure:
+            squares.append(torch.dot(drawn, drawn))
     return squares
+
+
+def _rows(parameters: Sequence[Tensor], variance: float | Sequence[Tensor], tile: int) -> Iterator[tuple[Tensor, ...]]:
+    """(piece of a parameter,), or with its variances (piece, piece of the variances)."""
+    if isinstance(variance, float):
+        for parameter in parameters:
+            yield from ((piece,) for piece in _pieces(parameter, tile))
+    else:
+        for parameter, own in zip(parameters, variance, strict=True):
+            cut = tile if parameter.is_contiguous() and own.is_contiguous() else parameter.numel()
+            yield from zip(_pieces(parameter, cut), _pieces(own, cut), strict=True)
 
 
 def _pieces(tensor: Tensor, tile: int) -> tuple[Tensor, ...]:
@@ -56,7 +77,7 @@ def _pieces(tensor: Tensor, tile: int) -> tuple[Tensor, ...]:
     return tensor.view(-1).split(tile)
 
 
-def _packed(rows: Sequence[tuple[Tensor, ...]], tile: int) -> Iterator[list[tuple[Tensor, ...]]]:
+def _packed(rows: Iterable[tuple[Tensor, ...]], tile: int) -> Iterator[list[tuple[Tensor, ...]]]:
     """Neighbouring pieces together as long as they hold at most `tile` numbers."""
     batch: list[tuple[Tensor, ...]] = []
     held = 0
@@ -66,4 +87,5 @@ def _packed(rows: Sequence[tuple[Tensor, ...]], tile: int) -> Iterator[list[tupl
             batch, held = [], 0
         batch.append(row)
         held += row[0].numel()
-    yield batch
+    if batch:
+        yield batch

@@ -96,6 +96,7 @@ class Langevin(Optimizer):
         self._generators = {} if generator is None else {_key(generator.device): generator}
         self._given = generator is not None
         self._loaded: dict[str, Tensor] = {}
+        self._scratch: dict[torch.dtype, Tensor] = {}
         self._kept: list[tuple[Made, Tensor]] = []
         self.steps_made = 0
         #: sum_k beta_k eta_k so far, by parameter group.
@@ -208,7 +209,8 @@ class Langevin(Optimizer):
                 if preconditioned:
                     variance = [full(steps[j], parameters[j]) * (2 * beta) for j in alike]
                 chosen = [parameters[j] for j in alike]
-                squares += add_noise(chosen, variance, self._generator(chosen[0].device))
+                generator = self._generator(chosen[0].device)
+                squares += add_noise(chosen, variance, generator, scratch=self._scratch, measure=record)
         if record:
             made = Made(self.steps_made, index, beta, eta, sum(parameter.numel() for parameter in parameters))
             self._kept.append((made, numbers(made, steps, parameters, squares, preconditioned)))

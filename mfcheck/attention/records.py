@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -87,9 +88,12 @@ def _summary(steps: Sequence[Tensor | float], parameters: Sequence[Tensor]) -> t
         one = torch.tensor(steps[0] if steps else math.nan, dtype=torch.float64, device=device)
         return one, one.expand(len(QUANTILES))
     flat = (full(step, parameter).reshape(-1) for step, parameter in zip(steps, parameters, strict=True))
-    every = torch.cat([part.to(device, torch.float64) for part in flat]).sort().values
+    every = torch.cat([part.to(device, torch.promote_types(part.dtype, torch.float32)) for part in flat])
+    mean = every.mean(dtype=torch.float64)
+    # NumPy sorts ten times faster than torch where it can
+    ordered = torch.from_numpy(np.sort(every.numpy())) if device.type == "cpu" else every.sort().values
     # between order statistics as torch.quantile, which takes no more than 16 million numbers
     places = torch.tensor(QUANTILES, dtype=torch.float64, device=device) * (every.numel() - 1)
     low = places.floor().long()
     high = (low + 1).clamp(max=every.numel() - 1)
-    return every.mean(), torch.lerp(every[low], every[high], places - low)
+    return mean, torch.lerp(ordered[low].double(), ordered[high].double(), places - low)
