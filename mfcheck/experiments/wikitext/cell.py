@@ -19,10 +19,10 @@ import torch
 from mfcheck.device import resolve_device
 from mfcheck.errors import InputError
 from mfcheck.experiments.wikitext.checkpoint import load_checkpoint, save_checkpoint, write_whole
-from mfcheck.experiments.wikitext.matching import match
+from mfcheck.experiments.wikitext.matching import Matched, match
 from mfcheck.experiments.wikitext.measure import measure
 from mfcheck.experiments.wikitext.prepared import Windows, read_prepared
-from mfcheck.experiments.wikitext.presets import Preset
+from mfcheck.experiments.wikitext.preset import Preset
 from mfcheck.experiments.wikitext.train import Run, begin, train
 from mfcheck.statistics.seeds import digest, stream
 
@@ -37,7 +37,8 @@ _ONE_AT_A_TIME = threading.Lock()
 class Cell:
     """One arm and one seed of a preset, in a run's folder (which every worker sees).
 
-    threads: of torch in the cell. keep_weights: whether the trained weights stay beside the outcome.
+    threads: of torch in the cell. keep_weights: whether the trained weights stay beside the outcome. matched: the
+    arm's model, counted once for all seeds; None to count it here.
     """
 
     preset: Preset
@@ -47,6 +48,7 @@ class Cell:
     threads: int = 1
     keep_weights: bool = False
     checkpoint_every: float = CHECKPOINT_EVERY
+    matched: Matched | None = None
 
     @property
     def name(self) -> str:
@@ -114,7 +116,7 @@ def _run(cell: Cell) -> dict[str, Any]:
         return done
     resolve_device(preset.training.device)
     identity = cell.identity(text.fingerprint)
-    matched = match(arm, text.vocabulary, preset.model)
+    matched = cell.matched or match(arm, text.vocabulary, preset.model)
     # arms of one seed share data order and initial numbers: the arm is no part of the stream's name
     source = stream(cell.seed, "wikitext")
     windows = Windows(text.splits["train"].tokens, preset.model.context, preset.training.batch, source.child("order"))
@@ -139,7 +141,7 @@ def _run(cell: Cell) -> dict[str, Any]:
         "flop_ratio": matched.flop_ratio,
         "hidden": matched.shape.hidden,
         "exposure": preset.training.exposure(arm),
-        **measure(run, text, preset.scoring, source.child("measure")),
+        **measure(run, text, preset, arm, source.child("measure")),
         "seconds": run.seconds,
         "tokens_per_second": run.step * preset.training.batch * preset.model.context / max(run.seconds, 1e-9),
         "peak_memory_bytes": memory["peak"],

@@ -14,7 +14,7 @@ from mfcheck.experiments.wikitext.train import Run
 
 
 def save_checkpoint(path: Path, run: Run, identity: Mapping[str, str]) -> None:
-    """Model, optimiser with its noise's generator, losses, step (where the run stands in the data), dropout's generator.
+    """Model, optimiser with its noise's generator, losses, step (where the run stands in the data), dropout's state.
 
     identity: what the run is, which `load_checkpoint` compares. The last checkpoint stays until the new one is whole.
     Raises OSError where the disk is full.

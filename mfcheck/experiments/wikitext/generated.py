@@ -25,10 +25,10 @@ def generated_corpus(seed: int, size: int = 20_000) -> Corpus:
     if size < 200:
         raise InputError(f"generated text has at least 200 words to train on; {size} were asked for")
     root = stream(seed, "generated text")
-    splits = [
+    train, valid, test = (
         _text(root.child(name), count) for name, count in (("train", size), ("valid", size // 4), ("test", size // 4))
-    ]
-    return Corpus("generated", *splits, said=f"text generated from seed {seed}, not WikiText-2")
+    )
+    return Corpus("generated", train, valid, test, f"text generated from seed {seed}, not WikiText-2")
 
 
 def _text(source: Stream, size: int) -> Lines:

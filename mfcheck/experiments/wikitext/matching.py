@@ -41,7 +41,9 @@ class Matched:
 def reference_shape(vocabulary: int, model: ModelSettings) -> Shape:
     """Ordinary attention with REFERENCE_HEADS heads. Raises InputError where they do not divide the width."""
     if model.width % REFERENCE_HEADS:
-        raise InputError(f"the width is a multiple of {REFERENCE_HEADS}, the reference's heads; it came as {model.width}")
+        raise InputError(
+            f"the width is a multiple of {REFERENCE_HEADS}, the reference's heads; it came as {model.width}"
+        )
     return Shape(
         vocabulary,
         model.context,
@@ -86,8 +88,8 @@ def match(arm: Arm, vocabulary: int, model: ModelSettings) -> Matched:
     )
     if not (made.parameters_match if arm.match == "parameters" else made.flops_match):
         raise InputError(
-            f"arm {arm.name} cannot be matched by {arm.match} within {TOLERANCE:.0%}: it has {made.parameter_ratio:.3f} "
-            f"of the reference's parameters and {made.flop_ratio:.3f} of its FLOPs"
+            f"arm {arm.name} cannot be matched by {arm.match} within {TOLERANCE:.0%}: it has "
+            f"{made.parameter_ratio:.3f} of the reference's parameters and {made.flop_ratio:.3f} of its FLOPs"
         )
     return made
 

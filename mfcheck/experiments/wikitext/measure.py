@@ -1,127 +1,113 @@
-"""What is measured of a trained model: perplexities, with fewer particles too, and how alike its particles are."""
+"""What an outcome says of a trained model: perplexities, with fewer particles too, its gradient, how alike they are."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from mfcheck.attention.particles import ParticleAttention
-from mfcheck.experiments.wikitext.arms import Scoring
-from mfcheck.experiments.wikitext.model import LanguageModel
+from mfcheck.attention.diversity import gradient_variance, gradients_over_batches, roughness
+from mfcheck.attention.observe import head_gradients
+from mfcheck.attention.pruning import attention_layers
+from mfcheck.experiments.wikitext.arms import Arm, Scoring
 from mfcheck.experiments.wikitext.prepared import Prepared
+from mfcheck.experiments.wikitext.preset import Preset
+from mfcheck.experiments.wikitext.redundancy import alike, noised_after, norm_matched, query_key_norm
+from mfcheck.experiments.wikitext.scores import all_windows, kept_curve, nats, some_windows
 from mfcheck.experiments.wikitext.train import Run, autocast, effective_step
 from mfcheck.statistics.seeds import Stream
 
 #: Points of the training curve that an outcome keeps.
 CURVE = 40
+#: The part of the steps, at the end, whose mean is the final training loss and whose roughness is its smoothness.
+LAST = 0.2
 
 
-def measure(run: Run, text: Prepared, scoring: Scoring, source: Stream) -> dict[str, Any]:
-    """All that an outcome says of a trained run. source: draws subsets of particles and windows, shared by arms."""
-    model = run.model.eval()
-    device = run.training.device
-    scores: dict[str, Any] = {}
+def measure(run: Run, text: Prepared, preset: Preset, arm: Arm, source: Stream) -> dict[str, Any]:
+    """Measures a trained run. source: draws the subsets of particles and the noise of a control, alike in all arms."""
+    model, scoring = run.model.eval(), preset.scoring
+    context = model.shape.context
     with autocast(run.training):
+        scores = {}
         for name in ("valid", "test"):
             split = text.splits[name]
-            total = nats(model, split.tokens, scoring.batch, device)
+            total = nats(model, list(all_windows(split.tokens, context, scoring.batch)))
             scores[name] = {"log_perplexity": split.log_perplexity(total), "perplexity": split.perplexity(total)}
-        test = text.splits["test"]
-        kept = kept_curve(model, test.tokens, scoring, source.child("kept"), device)
-    per_word = (len(test.tokens) - 1) / test.words
+        kept = _kept(run, text, scoring, source.child("kept"))
+        similar = _redundancy(run, text, preset, arm, source.child("redundancy"))
+        gradient = _gradient(run, scoring)
     losses = run.losses.double().cpu().numpy()
-    return scores | {
+    last = losses[-max(round(LAST * len(losses)), 3) :]
+    return {
+        **scores,
         "training_curve": curve(losses),
-        "final_training_loss": float(losses[-max(len(losses) // 10, 1) :].mean()),
-        "kept": [{"kept": m, "rise": float(r.mean() * per_word), "sd": spread(r * per_word)} for m, r in kept.items()],
+        "final_training_loss": float(last.mean()),
+        "roughness": roughness(last.tolist()),
+        "kept": kept,
+        **similar,
+        "gradient": gradient,
         "effective_step": effective_step(run),
     }
 
 
-@torch.no_grad()
-def nats(model: nn.Module, tokens: NDArray[np.int32], batch: int, device: str, limit: int | None = None) -> float:
-    """The sum of -log p over all tokens but the first, in nats, read in windows of the context, none overlapping.
-
-    limit: only as many windows as hold at most so many tokens, evenly spread over the text.
-    """
-    assert isinstance(model, LanguageModel)
-    total = 0.0
-    for windows in batches(tokens, model.shape.context, batch, limit):
-        total += float(model.loss(windows.to(device), reduction="sum").double())
-    return total
-
-
-def batches(
-    tokens: NDArray[np.int32], context: int, batch: int, limit: int | None = None
-) -> Iterator[Int[Tensor, "B N1"]]:
-    """Windows of context + 1 tokens, each beginning with the last token of the one before; the shorter rest last."""
-    whole = (len(tokens) - 1) // context
-    chosen = np.arange(whole)
-    if limit is not None and limit < whole * context:
-        chosen = np.linspace(0, whole - 1, max(limit // context, 1)).astype(np.intp)
-    reach = np.arange(context + 1)
-    for first in range(0, len(chosen), batch):
-        rows = chosen[first : first + batch, None] * context + reach
-        yield torch.from_numpy(tokens[rows].astype(np.int64))
-    if limit is None and whole * context + 1 < len(tokens):
-        yield torch.from_numpy(tokens[None, whole * context :].astype(np.int64))
+def _kept(run: Run, text: Prepared, scoring: Scoring, source: Stream) -> list[dict[str, float]]:
+    """The rise of the logarithm of the perplexity per word with m particles kept: mean over subsets, and sd."""
+    test = text.splits["test"]
+    whole, dropped = kept_curve(run.model, test.tokens, scoring, source)
+    tokens_a_word = (len(test.tokens) - 1) / test.words
+    rows = [{"kept": run.model.shape.heads, "rise": 0.0, "sd": 0.0}]
+    for some in dropped:
+        rises = (some.losses.numpy() - whole) * tokens_a_word
+        sd = float(rises.std(ddof=1)) if len(rises) > 1 else 0.0
+        rows.append({"kept": next(iter(some.heads.values())), "rise": float(rises.mean()), "sd": sd})
+    return rows
 
 
-def kept_curve(
-    model: LanguageModel, tokens: NDArray[np.int32], scoring: Scoring, source: Stream, device: str
-) -> dict[int, Float[NDArray[np.float64], " subsets"]]:
-    """The rise in nats a token on keeping m particles of M in every layer, for m = M, M/2, M/4, ..., 1, by subset.
-
-    Subsets are drawn anew in every layer; the rise is over the same model with all of them on the same windows.
-    """
-    count = min(scoring.subset_tokens // model.shape.context, (len(tokens) - 1) // model.shape.context)
-    predicted = max(count, 1) * model.shape.context
-
-    def score(chosen: LanguageModel) -> float:
-        return nats(chosen, tokens, scoring.batch, device, limit=predicted) / predicted
-
-    as_particles = with_particles(model)
-    whole, m = score(as_particles), model.shape.heads
-    rises = {m: np.zeros(1)}
-    while m > 1:
-        m //= 2
-        drawn = [source.child(m, subset).torch() for subset in range(scoring.subsets)]
-        rises[m] = np.array([score(_kept(as_particles, m, generator)) - whole for generator in drawn])
-    return rises
+def _redundancy(run: Run, text: Prepared, preset: Preset, arm: Arm, source: Stream) -> dict[str, Any]:
+    """How alike the particles are; of a beta = 0 arm of particles also the two controls of the arms with noise."""
+    model = run.model
+    tokens, count = text.splits["test"].tokens, preset.scoring.map_windows
+    (windows,) = some_windows(tokens, model.shape.context, count, count)
+    found: dict[str, Any] = asdict(alike(model, windows)) | {"query_key_norm": query_key_norm(model)}
+    if arm.attention == "particles" and arm.beta == 0:
+        found["norm_matched"] = norm_matched(model, windows)
+        exposures: Mapping[str, float] = {
+            other.name: preset.training.exposure(other)
+            for other in preset.arms
+            if other.beta and other.heads == arm.heads
+        }
+        found["noised_after"] = {
+            name: noised_after(model, windows, exposure, source) for name, exposure in exposures.items()
+        }
+    return found
 
 
-def with_particles(model: LanguageModel) -> LanguageModel:
-    """The model with its attention as particles, to rounding the same; itself where it is so already."""
-    return _replaced(model, lambda a: ParticleAttention.from_multihead(a) if not _is_particles(a) else a)
-
-
-def _kept(model: LanguageModel, m: int, generator: torch.Generator) -> LanguageModel:
-    return _replaced(model, lambda attention: attention.subsample(m, generator))
-
-
-def _replaced(model: LanguageModel, change: Callable[[Any], nn.Module]) -> LanguageModel:
-    """A copy of the model with other attention, all else shared with it."""
-    made = copy.copy(model)
-    made._modules = dict(model._modules)
-    blocks = []
-    for block in model.blocks:
-        other = copy.copy(block)
-        other._modules = dict(block._modules)
-        other.attention = change(block.attention)
-        blocks.append(other)
-    made.blocks = nn.ModuleList(blocks)
-    return made
-
-
-def _is_particles(attention: nn.Module) -> bool:
-    return isinstance(attention, ParticleAttention)
+def _gradient(run: Run, scoring: Scoring) -> dict[str, float]:
+    """Of the gradient on training batches, without dropout: its variance across batches (all parameters) and, of the
+    mean over the batches, across particles (mean over layers), each beside the squared length of the mean."""
+    model = run.model
+    device = run.training.device
+    batches = [run.windows.at(run.step + index).to(device) for index in range(scoring.gradient_batches)]
+    named = list(model.parameters())
+    rows = gradients_over_batches([partial(model.loss, batch) for batch in batches], named)
+    mean = rows.mean(0)
+    sizes = [parameter.numel() for parameter in named]
+    for parameter, part in zip(named, mean.split(sizes), strict=True):
+        parameter.grad = part.reshape(parameter.shape)
+    by_particle = [head_gradients(layer) for layer in attention_layers(model).values()]
+    model.zero_grad()
+    return {
+        "across_batches": gradient_variance(rows),
+        "squared_mean": float(mean.double().square().sum()),
+        "across_particles": float(np.mean([gradient_variance(gradients) for gradients in by_particle])),
+        "squared_mean_particle": float(
+            np.mean([float(gradients.double().mean(0).square().sum()) for gradients in by_particle])
+        ),
+    }
 
 
 def curve(losses: NDArray[np.float64]) -> dict[str, list[float]]:
@@ -130,10 +116,3 @@ def curve(losses: NDArray[np.float64]) -> dict[str, list[float]]:
     ends = np.cumsum([len(part) for part in parts])
     middles = [float(end - (len(part) + 1) / 2) for end, part in zip(ends, parts, strict=True)]
     return {"step": middles, "loss": [float(part.mean()) for part in parts]}
-
-
-def spread(values: NDArray[np.float64]) -> float:
-    """Standard deviation of a sample; 0 where there is one value."""
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-

@@ -59,9 +59,7 @@ class Block(nn.Module):
         if shape.attention == "multihead":
             self.attention: nn.Module = nn.MultiheadAttention(shape.width, shape.heads, batch_first=True)
         else:
-            self.attention = ParticleAttention(
-                shape.width, shape.heads, batch_first=True, head_dim=shape.head_width
-            )
+            self.attention = ParticleAttention(shape.width, shape.heads, batch_first=True, head_dim=shape.head_width)
         self.norm_2 = nn.LayerNorm(shape.width)
         self.up = nn.Linear(shape.width, shape.hidden)
         self.down = nn.Linear(shape.hidden, shape.width)
@@ -119,6 +117,7 @@ def initial_model(shape: Shape, source: Stream) -> LanguageModel:
         if ".attention." not in name:
             _draw(parameter, writes if name.endswith("down.weight") else sd, source.child(name))
     for index, block in enumerate(model.blocks):
+        assert isinstance(block, Block)
         _draw_attention(block.attention, shape, sd, writes, source.child("attention", index))
     return model
 

@@ -79,9 +79,7 @@ def read_prepared(folder: Path, text: Text | None = None) -> Prepared:
         splits = {
             name: Encoded(np.load(folder / f"{name}.npy", mmap_mode="r"), **about["splits"][name]) for name in SPLITS
         }
-        made = Prepared(
-            found, about["fingerprint"], about["vocabulary"], about["said"], splits, about["unknown_rates"]
-        )
+        made = Prepared(found, about["fingerprint"], about["vocabulary"], about["said"], splits, about["unknown_rates"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder} holds no text that this version of mfcheck prepared ({error})") from error
     if text is not None and found != text:

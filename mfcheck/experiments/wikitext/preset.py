@@ -82,9 +82,11 @@ def read_preset(name_or_path: str) -> Preset:
             f"preset {name_or_path}: it holds exactly {', '.join(sorted(known))}; unknown "
             f"{sorted(set(table) - known)}, missing {sorted(known - set(table))}"
         )
-    parts = {key: _part(f"preset {name_or_path}, [{key}]", kind, table[key]) for key, kind in PARTS.items()}
-    arms = tuple(_part(f"preset {name_or_path}, [[arms]]", Arm, arm) for arm in table["arms"])
-    return Preset(name=table["name"], seeds=table["seeds"], arms=arms, **parts)  # type: ignore[arg-type]
+    parts: dict[str, Any] = {
+        key: _part(f"preset {name_or_path}, [{key}]", kind, table[key]) for key, kind in PARTS.items()
+    }
+    arms = tuple(_part(f"{where}, [[arms]]", Arm, arm) for arm in table["arms"])
+    return Preset(name=table["name"], seeds=table["seeds"], arms=arms, **parts)
 
 
 def _part(where: str, kind: type[Part], table: Mapping[str, Any]) -> Part:
