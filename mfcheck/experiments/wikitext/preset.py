@@ -82,6 +82,7 @@ def read_preset(name_or_path: str) -> Preset:
             f"preset {name_or_path}: it holds exactly {', '.join(sorted(known))}; unknown "
             f"{sorted(set(table) - known)}, missing {sorted(known - set(table))}"
         )
+    where = f"preset {name_or_path}"
     parts: dict[str, Any] = {
         key: _part(f"preset {name_or_path}, [{key}]", kind, table[key]) for key, kind in PARTS.items()
     }
