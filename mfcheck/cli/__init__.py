@@ -13,6 +13,7 @@ from mfcheck.cli.doctor import doctor
 from mfcheck.cli.figures import figures
 from mfcheck.cli.report import report
 from mfcheck.cli.verify import verify
+from mfcheck.cli.wikitext import wikitext
 
 app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
 
@@ -22,6 +23,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, bench, doctor):
+for command in (verify, figures, report, bench, doctor, wikitext):
     app.command()(command)
 app.add_typer(claims, name="claims")

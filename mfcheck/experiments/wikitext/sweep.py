@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,14 @@ class Swept:
     failures: tuple[Failure, ...]
 
 
-def table(preset: Preset, folder: Path, **options: Any) -> list[Cell]:
-    """The cells of a preset, seed by seed, so that an unfinished run has whole pairs. options: as Cell's."""
+def table(preset: Preset, folder: Path, seeds: Iterable[int] | None = None, **options: Any) -> list[Cell]:
+    """The cells of a preset, seed by seed, so that an unfinished run has whole pairs.
+
+    seeds: range(preset.seeds) unless given. options: as Cell's.
+    """
     place = folder.resolve()
-    return [Cell(preset, arm.name, seed, place, **options) for seed in range(preset.seeds) for arm in preset.arms]
+    chosen = range(preset.seeds) if seeds is None else seeds
+    return [Cell(preset, arm.name, seed, place, **options) for seed in chosen for arm in preset.arms]
 
 
 def sweep(
@@ -161,8 +165,3 @@ def _on_cluster(cells: Sequence[Cell], scheduler: str) -> Results:
 def _parallel(cells: Sequence[Cell], n_jobs: int) -> Results:
     run = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
     yield from run(joblib.delayed(run_cell)(cell) for cell in cells)
-
-
-def with_device(preset: Preset, device: str) -> Preset:
-    """The preset on another device; its cells are then other cells."""
-    return replace(preset, training=replace(preset.training, device=device))
