@@ -37,7 +37,8 @@ _ONE_AT_A_TIME = threading.Lock()
 class Cell:
     """One arm and one seed of a preset, in a run's folder (which every worker sees).
 
-    threads: of torch in the cell. keep_weights: whether the trained weights stay beside the outcome. matched: the
+    threads: of torch in the cell. keep_weights: whether the trained weights stay beside the outcome.
+    checkpoint_every, note_every: seconds. matched: the
     arm's model, counted once for all seeds; None to count it here.
     """
 
@@ -48,6 +49,7 @@ class Cell:
     threads: int = 1
     keep_weights: bool = False
     checkpoint_every: float = CHECKPOINT_EVERY
+    note_every: float = NOTE_EVERY
     matched: Matched | None = None
 
     @property
@@ -120,8 +122,9 @@ def _run(cell: Cell) -> dict[str, Any]:
     # arms of one seed share data order and initial numbers: the arm is no part of the stream's name
     source = stream(cell.seed, "wikitext")
     windows = Windows(text.splits["train"].tokens, preset.model.context, preset.training.batch, source.child("order"))
-    torch.manual_seed(source.child("dropout").integer(63))
     run = begin(matched.shape, arm, preset.training, windows, source)
+    # after the model is made, which draws from torch's generator in its own way in every arm
+    torch.manual_seed(source.child("dropout").integer(63))
     cell.place.mkdir(parents=True, exist_ok=True)
     checkpoint = cell.place / CHECKPOINT
     if checkpoint.exists():
@@ -165,9 +168,10 @@ class _Watch:
 
     def __call__(self, run: Run) -> None:
         now = time.monotonic()
-        if now - self._noted >= NOTE_EVERY:
+        if now - self._noted >= self._cell.note_every:
             self._noted = now
-            note = {"step": run.step, "loss": float(run.losses[run.step - 1]), "seconds": run.seconds}
+            loss = float(run.losses[run.step - 1])
+            note = {"step": run.step, "loss": loss, "seconds": run.seconds, "process": os.getpid()}
             with contextlib.suppress(OSError):  # a note is for the eye; a full disk stops at the checkpoint
                 write_whole(self._cell.place / NOTE, lambda partial: partial.write_text(json.dumps(note)))
         if now - self._saved >= self._cell.checkpoint_every:

@@ -68,7 +68,8 @@ class Block(nn.Module):
     def forward(self, x: Float[Tensor, "B N d"], mask: Tensor) -> Float[Tensor, "B N d"]:
         y = self.norm_1(x)
         attended, _ = self.attention(y, y, y, attn_mask=mask, is_causal=True, need_weights=False)
-        x = x + self.dropout(attended)
+        # a mask of dropout is drawn in the order of memory, which nn.MultiheadAttention turns round
+        x = x + self.dropout(attended.contiguous())
         return x + self.dropout(self.down(F.gelu(self.up(self.norm_2(x)))))
 
 
@@ -104,7 +105,7 @@ class LanguageModel(nn.Module):
 
 
 def initial_model(shape: Shape, source: Stream) -> LanguageModel:
-    """The model at the start of training: every parameter drawn from a stream of its own name.
+    """The model at the start of training: every matrix drawn from a stream of its own name, biases 0, norms 1.
 
     Arms that share a seed start from the same numbers wherever their shapes agree. Attention with M h = d starts as
     the same function of the token in all arms of equal M: particles are made from an nn.MultiheadAttention, their W_O
@@ -114,7 +115,9 @@ def initial_model(shape: Shape, source: Stream) -> LanguageModel:
     sd = INITIAL_SCALE / math.sqrt(shape.width)
     writes = sd / math.sqrt(2 * shape.layers)
     for name, parameter in model.named_parameters():
-        if ".attention." not in name:
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)  # nn.Linear draws its own, from torch's global generator
+        elif ".attention." not in name and parameter.ndim > 1:
             _draw(parameter, writes if name.endswith("down.weight") else sd, source.child(name))
     for index, block in enumerate(model.blocks):
         assert isinstance(block, Block)
@@ -134,13 +137,12 @@ def _draw_attention(attention: nn.Module, shape: Shape, sd: float, writes: float
         _draw_attention(same, shape, sd, writes, source)
         attention.load_state_dict(ParticleAttention.from_multihead(same).state_dict())
         return
-    for name, parameter in attention.named_parameters():
-        # the mean over M particles of M-fold outputs is a sum of M heads, as it is with nn.MultiheadAttention
-        _draw(parameter, writes * shape.heads if name == "out_weight" else sd, source.child(name))
+    assert attention.qkv_weight is not None
+    _draw(attention.qkv_weight, sd, source.child("in"))
+    # the mean over M particles of M-fold outputs is a sum of M heads, as it is with nn.MultiheadAttention
+    _draw(attention.out_weight, writes * shape.heads, source.child("out"))
 
 
 @torch.no_grad()
 def _draw(parameter: Tensor, sd: float, source: Stream) -> None:
-    """Weights Gaussian; vectors (biases and norms) keep what their module gave them, which is 0 and 1."""
-    if parameter.ndim > 1:
-        parameter.normal_(0.0, sd, generator=source.torch())
+    parameter.normal_(0.0, sd, generator=source.torch())
