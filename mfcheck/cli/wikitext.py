@@ -132,7 +132,7 @@ def _keep(path: Path, swept: Swept, preset: Preset) -> None:
         "preset": preset.name,
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "training_hours": sum(outcome["seconds"] for outcome in swept.outcomes) / 3600,
+        "processor_hours": sum(outcome["processor_seconds"] for outcome in swept.outcomes) / 3600,
         "command": f"mfcheck wikitext --preset {preset.name} --record {path.name}",
     }
     write_record(path, about, swept.outcomes)

@@ -111,6 +111,7 @@ def read_outcome(cell: Cell, vocabulary: str) -> dict[str, Any] | None:
 
 
 def _run(cell: Cell) -> dict[str, Any]:
+    began = time.process_time()
     preset, arm = cell.preset, cell.preset.arm(cell.arm)
     text = read_prepared(cell.folder / "text", preset.text)
     done = read_outcome(cell, text.fingerprint)
@@ -146,6 +147,7 @@ def _run(cell: Cell) -> dict[str, Any]:
         "exposure": preset.training.exposure(arm),
         **measure(run, text, preset, arm, source.child("measure")),
         "seconds": run.seconds,
+        "processor_seconds": time.process_time() - began,
         "tokens_per_second": run.step * preset.training.batch * preset.model.context / max(run.seconds, 1e-9),
         "peak_memory_bytes": memory["peak"],
         "machine": f"{platform.machine()}, {cell.threads} thread(s) of torch, {preset.training.device}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from mfcheck.experiments.wikitext.preset import Preset, read_preset
 
-CLOCK = ("seconds", "tokens_per_second", "peak_memory_bytes")
+CLOCK = ("seconds", "processor_seconds", "tokens_per_second", "peak_memory_bytes")
 
 
 def tiny(steps: int = 12, seeds: int = 1, dropout: float = 0.0) -> Preset:
