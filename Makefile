@@ -22,10 +22,10 @@ test: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n auto
 
-# What the README shows (claims table, a printed sample, the figure), from the outcomes of the last `make verify`.
+# What README and docs show (claims table, a printed sample, the gallery), from the outcomes of the last `make verify`.
 readme: $(READY)
 	$(BIN)/mfcheck report --outcomes $(OUT) --readme README.md
-	$(BIN)/mfcheck figures wasserstein --outcomes $(OUT) --out docs/figures --format png
+	$(BIN)/mfcheck figures --outcomes $(OUT) --out docs/figures --format png --dpi 110 --page docs/gallery.md
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -23,11 +23,21 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Control:
-    """The same experiment with something broken (settings changed), which the named criteria must refute."""
+    """The same experiment with something broken (settings changed), which the named criteria must refute.
+
+    supports, in place of refutes: what is said is made true, and the named criteria must support it. A hypothesis on
+    record as REFUTED needs such a control, since a check that refutes everything would refute it too.
+    """
 
     name: str
     changes: Mapping[str, Any]
-    refutes: tuple[str, ...]
+    refutes: tuple[str, ...] = ()
+    supports: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> Verdict:
+        """The verdict that the control must come out with."""
+        return Verdict.SUPPORTED if self.supports else Verdict.REFUTED
 
 
 @dataclass(frozen=True)
@@ -78,10 +88,13 @@ class Claim:
             )
 
     def _check(self, control: Control, criteria: set[str]) -> None:
-        if isinstance(control.refutes, str) or not control.refutes or not set(control.refutes) <= criteria:
+        if control.refutes and control.supports:
+            raise InputError(f"claim {self.id}, control {control.name!r}: it either refutes or supports, not both")
+        named = control.supports or control.refutes
+        if isinstance(named, str) or not named or not set(named) <= criteria:
             raise InputError(
                 f"claim {self.id}, control {control.name!r}: it must name, in a tuple, the criteria that refute it "
-                f"among {sorted(criteria)}; it names {control.refutes!r}"
+                f"among {sorted(criteria)}; it names {named!r}"
             )
         if not control.changes or not set(control.changes) <= set(self.settings):
             raise InputError(

@@ -90,10 +90,13 @@ def interval_rows(
         estimate, region = criterion.estimate, criterion.region
         colour = colours[row] if colours else BLUE
         height = (row - 0.4, row + 0.4)
-        axes.fill_betweenx(height, region.lower, region.upper, color="0.9", lw=0)
+        # an end that is infinite is drawn as far beyond the prediction as the finite end is before it
+        reach = max(abs(end - region.prediction) for end in (region.lower, region.upper) if np.isfinite(end))
+        ends = np.clip((region.lower, region.upper), region.prediction - reach, region.prediction + reach)
+        axes.fill_betweenx(height, *ends, color="0.9", lw=0)
         axes.plot([region.prediction] * 2, height, color=BLACK, lw=0.8)
-        reach = [[estimate.point - estimate.lower], [estimate.upper - estimate.point]]
-        axes.errorbar([estimate.point], [row], xerr=reach, fmt="o", color=colour, capsize=2)
+        bars = [[estimate.point - estimate.lower], [estimate.upper - estimate.point]]
+        axes.errorbar([estimate.point], [row], xerr=bars, fmt="o", color=colour, capsize=2)
         axes.annotate(label, (0, row), xycoords=("axes fraction", "data"), xytext=(-4, 0), textcoords="offset points",
                       ha="right", va="center", fontsize=7)  # fmt: skip
     axes.set_yticks([])

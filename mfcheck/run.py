@@ -62,7 +62,8 @@ def run(claim: Claim, plan: Plan, control: Control | None = None) -> Outcome:
     Replicates are bought in looks of n, 4n and 16n until every criterion that matters is decided: for a claim
     until one is REFUTED or all are SUPPORTED, for a control until the criteria it names are. Look k is judged at
     level 1 - share / (criteria * 2^k): the looks spend at most 7/8 of the claim's share. A claim is REFUTED where
-    one criterion is, SUPPORTED where all are. A control is REFUTED where all criteria that it names are.
+    one criterion is, SUPPORTED where all are. A control is REFUTED (or SUPPORTED, where it is to be) where all criteria
+    that it names are.
     """
     began, clock = datetime.datetime.now(datetime.timezone.utc), time.perf_counter()
     settings = dict(claim.settings) | dict(control.changes if control else {})
@@ -90,7 +91,7 @@ def run(claim: Claim, plan: Plan, control: Control | None = None) -> Outcome:
         statement=claim.statement,
         prediction=claim.prediction,
         verdict=verdict,
-        expected=Verdict.REFUTED if control else claim.on_record,
+        expected=control.expected if control else claim.on_record,
         criteria=criteria,
         n=done,
         looks=look,
@@ -180,8 +181,11 @@ def _verdict(criteria: tuple[CriterionOutcome, ...]) -> Verdict:
 
 
 def _control_verdict(criteria: tuple[CriterionOutcome, ...], control: Control) -> Verdict:
-    named = {criterion.verdict for criterion in criteria if criterion.name in control.refutes}
-    if named == {Verdict.REFUTED}:
-        return Verdict.REFUTED
-    # a single named criterion inside its region is a control missed: more samples cannot refute it
-    return Verdict.SUPPORTED if Verdict.SUPPORTED in named else Verdict.INCONCLUSIVE
+    asked, other = Verdict.REFUTED, Verdict.SUPPORTED
+    if control.supports:
+        asked, other = other, asked
+    named = {criterion.verdict for criterion in criteria if criterion.name in (*control.refutes, *control.supports)}
+    if named == {asked}:
+        return asked
+    # a single named criterion decided the other way is a control missed: more samples cannot change it
+    return other if other in named else Verdict.INCONCLUSIVE

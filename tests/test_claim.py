@@ -14,6 +14,7 @@ from mfcheck.claim import Claim, Control, registry
 from mfcheck.errors import InputError
 from mfcheck.replicates import Replicates, concatenate
 from mfcheck.statistics.seeds import stream
+from mfcheck.statistics.verdict import Verdict
 from tests.synthetic import claim
 
 WHOLE = claim()
@@ -98,3 +99,10 @@ def test_looks_are_joined_along_the_replicate_axis() -> None:
 
 def test_a_control_is_data() -> None:
     assert Control("shifted", {"mean": 10.0}, ("mean 0",)) == WHOLE.controls[0]
+
+
+def test_a_control_either_refutes_or_supports() -> None:
+    both = Control("both", {"mean": 1.0}, refutes=("mean 0",), supports=("mean 0",))
+    with pytest.raises(InputError, match="not both"):
+        dataclasses.replace(claim(), controls=(both,))
+    assert Control("true", {"mean": 1.0}, supports=("mean 0",)).expected is Verdict.SUPPORTED

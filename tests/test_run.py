@@ -192,6 +192,19 @@ def test_a_control_is_refuted_where_all_the_criteria_that_it_names_are(
     assert outcome.name == "D1: broken"
 
 
+@pytest.mark.parametrize(
+    ("looks", "verdict", "taken"),
+    [([(S, R)], S, 1), ([(I, S), (S, S)], S, 2), ([(R, S)], R, 1), ([(I, S)] * 3, I, 3)],
+)
+def test_a_control_that_is_to_be_supported_is_so_where_the_criteria_that_it_names_are(
+    looks: list[tuple[Verdict, ...]], verdict: Verdict, taken: int
+) -> None:
+    tried = dataclasses.replace(verdicts_in_turn(*looks), on_record=R)
+    control = Control("made true", {"mean": 1.0}, supports=("mean 0",))
+    outcome = run(dataclasses.replace(tried, controls=(control,)), Plan(), control)
+    assert (outcome.verdict, outcome.looks, outcome.passed) == (verdict, taken, verdict is S)
+
+
 def test_a_control_runs_with_its_changes_and_the_claim_without() -> None:
     experiment = Recorded()
     tried = claim(experiment=experiment, region=WIDE)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-#: How many numbers are drawn at once, by kind of device. On the CPU noise and parameter then stay in the second-level
-#: cache between drawing and adding, so that adding costs next to nothing beside the draw.
+#: How many numbers are drawn at once, by kind of device. On the CPU the noise then stays in the second-level cache
+#: between drawing and adding; smaller draws pay for more calls (benchmarks/attention.py).
 TILE = {"cpu": 2**16}
 TILE_ELSEWHERE = 2**24
 
@@ -39,8 +39,7 @@ def add_noise(
             scratch[dtype] = buffer
     squares = []
     amplitude = variance**0.5 if isinstance(variance, float) else 1.0
-    for batch in _packed(_rows(parameters, variance, tile), tile):
-        count = sum(row[0].numel() for row in batch)
+    for batch, count in _packed(_rows(parameters, variance, tile), tile):
         if count > len(buffer):
             # a parameter that cannot be cut
             buffer = first.new_empty(count, dtype=dtype)
@@ -59,15 +58,15 @@ def add_noise(
     return squares
 
 
-def _rows(parameters: Sequence[Tensor], variance: float | Sequence[Tensor], tile: int) -> Iterator[tuple[Tensor, ...]]:
+def _rows(parameters: Sequence[Tensor], variance: float | Sequence[Tensor], tile: int) -> list[tuple[Tensor, ...]]:
     """(piece of a parameter,), or with its variances (piece, piece of the variances)."""
     if isinstance(variance, float):
-        for parameter in parameters:
-            yield from ((piece,) for piece in _pieces(parameter, tile))
-    else:
-        for parameter, own in zip(parameters, variance, strict=True):
-            cut = tile if parameter.is_contiguous() and own.is_contiguous() else parameter.numel()
-            yield from zip(_pieces(parameter, cut), _pieces(own, cut), strict=True)
+        return [(piece,) for parameter in parameters for piece in _pieces(parameter, tile)]
+    rows: list[tuple[Tensor, ...]] = []
+    for parameter, own in zip(parameters, variance, strict=True):
+        cut = tile if parameter.is_contiguous() and own.is_contiguous() else parameter.numel()
+        rows += zip(_pieces(parameter, cut), _pieces(own, cut), strict=True)
+    return rows
 
 
 def _pieces(tensor: Tensor, tile: int) -> tuple[Tensor, ...]:
@@ -77,15 +76,16 @@ def _pieces(tensor: Tensor, tile: int) -> tuple[Tensor, ...]:
     return tensor.view(-1).split(tile)
 
 
-def _packed(rows: Iterable[tuple[Tensor, ...]], tile: int) -> Iterator[list[tuple[Tensor, ...]]]:
-    """Neighbouring pieces together as long as they hold at most `tile` numbers."""
+def _packed(rows: Iterable[tuple[Tensor, ...]], tile: int) -> Iterator[tuple[list[tuple[Tensor, ...]], int]]:
+    """Neighbouring pieces together as long as they hold at most `tile` numbers, and how many they hold."""
     batch: list[tuple[Tensor, ...]] = []
     held = 0
     for row in rows:
-        if batch and held + row[0].numel() > tile:
-            yield batch
+        count = row[0].numel()
+        if batch and held + count > tile:
+            yield batch, held
             batch, held = [], 0
         batch.append(row)
-        held += row[0].numel()
+        held += count
     if batch:
-        yield batch
+        yield batch, held

@@ -11,6 +11,7 @@ from mfcheck.cli.bench import bench
 from mfcheck.cli.claims import claims
 from mfcheck.cli.doctor import doctor
 from mfcheck.cli.figures import figures
+from mfcheck.cli.gate import gate
 from mfcheck.cli.report import report
 from mfcheck.cli.verify import verify
 from mfcheck.cli.wikitext import wikitext
@@ -23,6 +24,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, bench, doctor, wikitext):
+for command in (verify, figures, report, gate, wikitext, bench, doctor):
     app.command()(command)
 app.add_typer(claims, name="claims")

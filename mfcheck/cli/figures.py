@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,8 @@ def figures(
     outcomes: Annotated[Path, typer.Option(help="Folder that holds outcomes.jsonl.")] = Path("outcomes"),
     out: Annotated[Path | None, typer.Option(help="Folder for the pictures [default: figures/ in OUTCOMES].")] = None,
     formats: Annotated[str, typer.Option("--format", help="png, pdf, svg, separated by commas.")] = "png,pdf",
+    dpi: Annotated[int, typer.Option(help="Dots an inch of PNG files.", min=30)] = 300,
+    page: Annotated[Path | None, typer.Option(help="Write a Markdown page of the PNG files with captions.")] = None,
     show: Annotated[bool, typer.Option("--list", help="List the figures and what each shows; draw nothing.")] = False,
 ) -> None:
     """Draw the convergence figures from the outcomes of an earlier run. Exit code 2 where outcomes are missing."""
@@ -41,7 +44,7 @@ def figures(
     except InputError as error:
         refuse("figures", error)
     folder = out if out is not None else outcomes / "figures"
-    missing = False
+    missing, drawn = False, dict[str, str]()
     for name in names or modules:
         module = import_module(modules[name])
         absent = gallery.lacking(module, read)
@@ -54,8 +57,12 @@ def figures(
                 err=True,
             )
             continue
-        gallery.save(name, module, read, folder, wanted)
+        gallery.save(name, module, read, folder, wanted, dpi)
+        drawn[name] = gallery.caption(module)
         typer.echo(f"{folder / name}.{{{','.join(wanted)}}}: {str(module.__doc__).splitlines()[0]}")
+    if page is not None:
+        page.write_text(gallery.markdown(drawn, os.path.relpath(folder, page.parent)), encoding="utf-8")
+        typer.echo(f"{page}: {len(drawn)} figures")
     if missing:
         raise typer.Exit(2)
 

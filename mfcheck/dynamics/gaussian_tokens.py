@@ -51,3 +51,26 @@ def moment_steps(
 def tilt_of(covariance: Array, logits: Array) -> float:
     """The spectral radius of (S A' S A)^(1/2)."""
     return float(np.sqrt(np.abs(np.linalg.eigvals(covariance @ logits.T @ covariance @ logits)).max()))
+
+
+def moment_variation(
+    mean: Array,
+    covariance: Array,
+    logits: Array,
+    value: Array,
+    mean_change: Array,
+    covariance_change: Array,
+    *,
+    depth_step: float,
+    layers: int,
+) -> tuple[Array, Array]:
+    """What small changes of the start, [..., d] and [..., d, d], become under `moment_steps`: its derivative."""
+    m, s, dm, ds = mean, covariance, mean_change, covariance_change
+    for _ in range(layers):
+        step = np.eye(len(m)) + depth_step * value @ s @ logits.T
+        step_change = depth_step * value @ ds @ logits.T
+        dm = dm @ (step + depth_step * value).T + step_change @ m
+        half = step_change @ s @ step.T
+        ds = step @ ds @ step.T + half + half.swapaxes(-2, -1)
+        m, s = step @ m + depth_step * value @ m, step @ s @ step.T
+    return dm, ds

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from torch import Tensor
 
 from mfcheck.errors import InputError
@@ -34,8 +33,12 @@ def token_velocity(
     rho: heads, points [..., M, p] with weights [..., M], whose batch axes broadcast against those of tokens
     [..., n, d]; the tokens' weights default to 1/n. Differentiable. Does not check its numbers: `residual_flow` does.
     """
-    weights = uniform_weights(tokens) if weights is None else weights
     places = tokens if at is None else at
+    if head.everywhere is not None and (weights is None or not weights.requires_grad):
+        of_heads = None if weights is None else weights[..., None, :]
+        values = head.everywhere(rho.points, places[..., None, :, :], tokens[..., None, :, :], of_heads)
+        return torch.einsum("...m,...mkd->...kd", rho.weights, values)
+    weights = uniform_weights(tokens) if weights is None else weights
     values = head.function(
         rho.points[..., None, :],
         places[..., None, :, :],
@@ -72,15 +75,18 @@ def residual_flow(
         )
     if not (math.isfinite(depth_step) and depth_step > 0) or layers < 0:
         raise InputError(f"a depth step is positive and layers are 0 or more; they came as {depth_step} and {layers}")
-    weights = uniform_weights(tokens) if weights is None else weights.expand(tokens.shape[:-1])
     carried = tokens.new_empty((*tokens.shape[:-2], 0, tokens.shape[-1])) if passive is None else passive
     batch, count = tokens.shape[:-2], tokens.shape[-2]
     systems = math.prod(batch)
-    flat, flat_weights = tokens.reshape(systems, count, -1), weights.reshape(systems, count)
+    flat = tokens.reshape(systems, count, -1)
     flat_carried = carried.reshape(systems, carried.shape[-2], tokens.shape[-1])
     together = max(1, CHUNK // (len(rho.weights) * count * (count + carried.shape[-2])))
+    pieces = flat.split(together)
+    given: Sequence[Tensor | None] = [None] * len(pieces)
+    if weights is not None:
+        given = weights.expand(tokens.shape[:-1]).reshape(systems, count).split(together)
     ends, ends_carried = [], []
-    for x, w, y in zip(flat.split(together), flat_weights.split(together), flat_carried.split(together), strict=True):
+    for x, w, y in zip(pieces, given, flat_carried.split(together), strict=True):
         for _ in range(layers):
             velocity = token_velocity(head, rho, x, w, torch.cat([x, y], -2) if y.shape[-2] else None)
             x, y = x + depth_step * velocity[..., :count, :], y + depth_step * velocity[..., count:, :]
@@ -115,13 +121,14 @@ class QuantileFlow:
     def squared_wasserstein_2(self, tokens: NDArray[np.float64]) -> NDArray[np.float64]:
         """W2^2 of the uniform law on tokens [..., N] on the line to this law, shape [...]; N divides the nodes.
 
-        Raises InputError where it does not.
+        The mass 1/n of a node lies evenly between its edges. Raises InputError where N does not divide n.
         """
         count = tokens.shape[-1]
         if len(self.middles) % count:
             raise InputError(f"the number of tokens divides the nodes, {len(self.middles)}; it came as {count}")
         cells = self.middles.reshape(count, -1)
-        return np.square(np.sort(tokens, -1)[..., None] - cells).mean((-2, -1))
+        within = np.square(np.diff(self.edges)).mean() / 12
+        return np.square(np.sort(tokens, -1)[..., None] - cells).mean((-2, -1)) + within
 
 
 def quantile_flow(
@@ -165,21 +172,3 @@ def _carried(
     middles, edges = (torch.from_numpy(np.asarray(start, dtype=np.float64))[:, None] for start in starts)
     moved, carried = residual_flow(head, rho, middles, depth_step=depth_step, layers=layers, passive=edges)
     return moved[:, 0].numpy(), carried[:, 0].numpy()
-
-
-def stability_constant(logit_norm: float, value_norm: float, radius: float) -> float:
-    """L(R) = |V| (|A| R^2 + e^{2 |A| R^2} (1 + 2 |A| R^2)): V_mu(x) on tokens in the ball of radius R, Lipschitz in W2.
-
-    In x: the derivative of a softmax average in x is V Cov(y) A', of norm at most |V| R^2 |A|. In mu: with weights
-    between e^{-|A| R^2} and e^{|A| R^2} the average's influence function moves by e^{2 |A| R^2} (1 + 2 |A| R^2) a unit
-    of y. Their sum bounds the growth rate of W2 of two flows by a coupling. Source: [HL] for stability; claims T4.
-    """
-    exponent = logit_norm * radius**2
-    return value_norm * (exponent + math.exp(2 * exponent) * (1 + 2 * exponent))
-
-
-def stability_exponent(logit_norm: float, value_norm: float, radius: float, time: float = 1.0) -> float:
-    """int_0^time L(R_s) ds with R_s = R_0 e^{|V| s}: the bound on log W2(mu_t, nu_t) / W2(mu_0, nu_0)."""
-    return float(
-        quad(lambda s: stability_constant(logit_norm, value_norm, radius * math.exp(value_norm * s)), 0.0, time)[0]
-    )

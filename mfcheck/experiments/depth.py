@@ -1,4 +1,4 @@
-"""Family T, the flow in depth: order in dt, number of tokens, Gaussian tokens (T1 to T3)."""
+"""Family T, the flow in depth: order in dt (T1) and number of tokens on the line (T2)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
-from torch import Tensor
 
-from mfcheck.dynamics.gaussian_tokens import moment_flow, moment_steps
+from mfcheck.dynamics.continuity_grid import GridFlow, continuity_grid
+from mfcheck.dynamics.scalar_tokens import scalar_softmax_flow
 from mfcheck.dynamics.tokens import QuantileFlow, quantile_flow, residual_flow, token_velocity
 from mfcheck.experiments.batches import in_batches
-from mfcheck.heads import causal, matrix_softmax, scalar_softmax
+from mfcheck.experiments.depth_rates import linearised_quantiles, wasserstein_constant
+from mfcheck.heads import matrix_softmax, scalar_softmax
 from mfcheck.measure import Measure
 from mfcheck.replicates import Measurements, Replicates
 from mfcheck.statistics.seeds import stream
 
 #: T2's two scalar heads (a, v).
 SCALAR_HEADS = ((1.0, 0.8), (-0.5, 0.6))
-#: T3's logits, value, and Gaussian start. V A' is near -0.6 I, so that S shrinks by a third and A is seen in it.
-GAUSSIAN_LOGITS, GAUSSIAN_VALUE = ((0.2, -0.5), (0.6, 0.1)), ((-0.2, 1.1), (-0.9, -0.4))
-GAUSSIAN_MEAN, GAUSSIAN_COVARIANCE = (0.5, -0.3), ((0.6, 0.1), (0.1, 0.5))
+#: The interval of T2's grid; the tokens end within [-0.9, 2].
+GRID = (-1.1, 2.1)
 
 
 def residual_order(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
@@ -59,89 +59,77 @@ def start_quantile(u: NDArray[np.float64]) -> NDArray[np.float64]:
     return -1 + 2.5 * u + 0.3 * np.sin(2 * np.pi * u)
 
 
+def start_density_quantile(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Its derivative, one over the density at the quantile: between 0.6 and 4.4."""
+    return 2.5 + 0.6 * np.pi * np.cos(2 * np.pi * u)
+
+
 @functools.lru_cache
 def _continuity_equation(layers: int, nodes: int) -> QuantileFlow:
     heads = Measure.uniform(torch.tensor(SCALAR_HEADS, dtype=torch.float64))
     return quantile_flow(scalar_softmax(), heads, start_quantile, depth_step=1 / layers, layers=layers, nodes=nodes)
 
 
-@in_batches(32)
+@functools.lru_cache
+def _on_a_grid(layers: int, cells: int) -> GridFlow:
+    heads = Measure.uniform(torch.tensor(SCALAR_HEADS, dtype=torch.float64))
+    levels = np.linspace(0.0, 1.0, 2**14 + 1)
+    # linear between so many quantiles F is off by 1e-8
+    places = start_quantile(levels)
+    return continuity_grid(
+        scalar_softmax(), heads, lambda x: np.interp(x, places, levels), (places[0], places[-1]), GRID,
+        depth_step=1 / layers, layers=layers, cells=cells,
+    )  # fmt: skip
+
+
+@functools.lru_cache
+def _constant(layers: int, nodes: int) -> tuple[float, float]:
+    """lim N E W2^2 and its error, of second order in the nodes: 4/3 of the change from half as many bounds both."""
+    constants = []
+    for count in (nodes // 2, nodes):
+        u = (np.arange(count) + 0.5) / count
+        jacobian = linearised_quantiles(
+            np.array(SCALAR_HEADS), start_quantile(u), depth_step=1 / layers, layers=layers
+        )  # fmt: skip
+        constants.append(wasserstein_constant(jacobian, start_density_quantile(u)))
+    return constants[1], abs(constants[1] - constants[0])
+
+
+@in_batches(64)
 def number_of_tokens(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
     """T2: W2^2 of N scalar tokens to the continuity equation of their law, after the same residual steps.
 
     A replicate draws as many tokens as the largest N of `tokens`, cut into systems of N for every rung (each N
     divides the next). settings: tokens; layers; nodes of the quantile flow; mask: "none", or "causal on sorted
-    tokens". Returns w2_squared [n, rungs], reference [n] (W2), and cell masses on a grid for the figure: masses
-    [n, 50] of the flow, histogram [n, 50] of the largest system, both on grid edges [n, 51].
+    tokens"; cells of the grid. Returns w2_squared [n, rungs], reference [n] (W2), constant [n, 2]: lim N E W2^2 and its
+    error, grid_gap [n]: W1 between the quantile flow and the grid's solution over the sum of their error bars; and for
+    the figure masses [n, cells] on the grid, histogram [n, 50] of the largest system between edges [n, 51].
     """
-    heads = Measure.uniform(torch.tensor(SCALAR_HEADS, dtype=torch.float64))
+    heads = torch.tensor(SCALAR_HEADS, dtype=torch.float64, device=replicates.device)
     layers, ladder = settings["layers"], settings["tokens"]
-    plain = scalar_softmax()
     flow = _continuity_equation(layers, settings["nodes"])
     masked = settings["mask"] == "causal on sorted tokens"
-    head = causal(plain) if masked else plain
     uniform = np.stack([replicates.stream.child(r).numpy().random(ladder[-1]) for r in replicates])
     pool = torch.from_numpy(start_quantile(uniform)).to(replicates.device)
     columns = []
     for count in ladder:
-        systems = pool.reshape(len(pool), -1, count)
+        systems = pool.reshape(-1, count)
         systems = systems.sort(-1).values if masked else systems
-        end, _ = residual_flow(
-            head, Measure(heads.points.to(pool), heads.weights.to(pool)), systems[..., None], depth_step=1 / layers,
-            layers=layers,
+        end = scalar_softmax_flow(
+            Measure.uniform(heads), systems, depth_step=1 / layers, layers=layers, causal=masked
         )  # fmt: skip
-        moved = end[..., 0].cpu().numpy()
+        moved = end.cpu().numpy().reshape(len(pool), -1, count)
         columns.append(flow.squared_wasserstein_2(moved).mean(-1))
+    grid = _on_a_grid(layers, settings["cells"])
+    gap = grid.wasserstein_1(flow.edges, np.linspace(0.0, 1.0, len(flow.edges))) / (grid.error + flow.error)
     edges = np.linspace(flow.edges[0] - 1e-9, flow.edges[-1] + 1e-9, 51)
     repeat = (len(pool), 1)
     return {
         "w2_squared": np.stack(columns, -1),
         "reference": np.full(len(pool), flow.error),
-        "masses": np.tile(flow.masses(edges), repeat),
+        "constant": np.tile(_constant(layers, settings["nodes"] // 4), repeat),
+        "grid_gap": np.full(len(pool), gap),
+        "masses": np.tile(grid.masses, repeat),
         "histogram": np.stack([np.histogram(row, edges)[0] / ladder[-1] for row in moved[:, 0]]),
         "edges": np.tile(edges, repeat),
-    }
-
-
-@in_batches(32)
-def gaussian_moments(settings: Mapping[str, Any], replicates: Replicates) -> Measurements:
-    """T3: squared errors of the mean and covariance of N tokens against the moments of Gaussian tokens.
-
-    Systems as T2's. settings: tokens; layers; logit_scale (times A); logits_in_ode: 0 leaves A out of the moments.
-    Returns mean_error and covariance_error [n, rungs] (|.|^2 and squared Frobenius norm), tilt [n]; ode_error
-    [n, 4]: the residual moments' distance from the ODE at dt = 1/L for L of ODE_LAYERS; ode_covariance [n, 2, 2] and
-    empirical [n, 2, 2], of the ODE's steps and of the largest system, and their means.
-    """
-    logits, value = settings["logit_scale"] * np.array(GAUSSIAN_LOGITS), np.array(GAUSSIAN_VALUE)
-    m0, s0 = np.array(GAUSSIAN_MEAN), np.array(GAUSSIAN_COVARIANCE)
-    layers, ladder, count = settings["layers"], settings["tokens"], len(replicates)
-    _, _, tilt = moment_steps(m0, s0, logits, value, depth_step=1 / layers, layers=layers)
-    believed = logits * settings["logits_in_ode"]
-    mean, covariance, _ = moment_steps(m0, s0, believed, value, depth_step=1 / layers, layers=layers)
-    theta = torch.from_numpy(np.concatenate([logits.ravel(), value.ravel()]))[None].to(replicates.device)
-    factor = np.linalg.cholesky(s0)
-    normal = np.stack([replicates.stream.child(r).numpy().standard_normal((ladder[-1], 2)) for r in replicates])
-    pool = torch.from_numpy(m0 + normal @ factor.T).to(replicates.device)
-    errors: dict[str, list[NDArray[np.float64]]] = {"mean_error": [], "covariance_error": []}
-    for size in ladder:
-        systems: Tensor = pool.reshape(count, -1, size, 2)
-        end, _ = residual_flow(matrix_softmax(2), Measure.uniform(theta), systems, depth_step=1 / layers, layers=layers)
-        law = Measure.uniform(end)
-        off = law.mean().cpu().numpy() - mean
-        # (N - 1) for N: without it the covariance's bias S/N is in the error, of higher order
-        spread = law.covariance().cpu().numpy() * size / (size - 1) - covariance
-        errors["mean_error"].append(np.square(off).sum(-1).mean(-1))
-        errors["covariance_error"].append(np.square(spread).sum((-2, -1)).mean(-1))
-    exact = moment_flow(m0, s0, believed, value)
-    ode = []
-    for steps in settings["ode_layers"]:
-        m, s, _ = moment_steps(m0, s0, believed, value, depth_step=1 / steps, layers=steps)
-        ode.append(np.hypot(np.linalg.norm(m - exact[0]), np.linalg.norm(s - exact[1])))
-    return {name: np.stack(columns, -1) for name, columns in errors.items()} | {
-        "tilt": np.full(count, tilt),
-        "ode_error": np.tile(ode, (count, 1)),
-        "believed_mean": np.tile(mean, (count, 1)),
-        "believed_covariance": np.tile(covariance, (count, 1, 1)),
-        "empirical_mean": law.mean()[:, 0].cpu().numpy(),
-        "empirical_covariance": law.covariance()[:, 0].cpu().numpy(),
     }

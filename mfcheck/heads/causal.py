@@ -27,4 +27,6 @@ def causal(head: Head) -> Head:
         return head.function(theta, x, tokens, seen / seen.sum(-1, keepdim=True))
 
     hypotheses = dataclasses.replace(head.hypotheses, permutation_invariant=False, lipschitz_in_law=False, smooth=False)
-    return dataclasses.replace(head, name=f"causal {head.name}", function=function, hypotheses=hypotheses)
+    return dataclasses.replace(
+        head, name=f"causal {head.name}", function=function, hypotheses=hypotheses, everywhere=None
+    )

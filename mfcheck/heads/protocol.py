@@ -13,6 +13,8 @@ from mfcheck.errors import InputError
 
 #: (theta [..., p], x [..., d], tokens [..., n, d], weights [..., n]) -> [..., d]; leading axes broadcast.
 HeadFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+#: (theta [..., p], places [..., k, d], tokens [..., n, d], weights [..., n] or None) -> [..., k, d], as above.
+HeadField = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class Head:
     parameter_dimension p, token_dimension d. function(theta [..., p], x [..., d], tokens [..., n, d],
     weights [..., n]) -> [..., d], all leading axes broadcast against each other: theta [M, 1, p] with x [K, d] and
     tokens [K, n, d] gives [M, K, d]. values(theta [..., p], tokens [..., n, d]) -> [..., n, d], where it is given, are
-    the points whose convex hull holds the output. hypotheses: what the head says of itself.
+    the points whose convex hull holds the output. everywhere(theta, places [..., k, d], tokens, weights) -> [..., k,
+    d], where it is given, is the function at k places of one law by products of matrices, for the tokens' own flow;
+    weights None are 1/n, and it is not differentiated in them. hypotheses: what the head says of itself.
 
     Calling the head checks what goes in and what comes out and raises InputError; inner loops, and torch.func
     transforms, which cannot look at numbers, call `function`.
@@ -52,6 +56,7 @@ class Head:
     function: HeadFunction
     hypotheses: Hypotheses = field(default_factory=Hypotheses)
     values: Callable[[Tensor, Tensor], Tensor] | None = None
+    everywhere: HeadField | None = None
 
     def __post_init__(self) -> None:
         if self.parameter_dimension < 1 or self.token_dimension < 1:

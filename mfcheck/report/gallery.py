@@ -28,7 +28,15 @@ def claims_of(module: ModuleType) -> list[str]:
     return list(dict.fromkeys(name.split(":")[0] for name in module.NEEDS))
 
 
-def save(name: str, module: ModuleType, read: Mapping[str, Outcome], out: Path, formats: Sequence[str]) -> None:
+def markdown(captions: Mapping[str, str], folder: str) -> str:
+    """A page of pictures, {name: caption}, whose PNG files lie in `folder` as seen from the page."""
+    parts = [f"## {name}\n\n![{name}]({folder}/{name}.png)\n\n{text}\n" for name, text in captions.items()]
+    return "\n".join(["# Gallery\n\nWritten by `make readme` from the outcomes of a run.\n", *parts])
+
+
+def save(
+    name: str, module: ModuleType, read: Mapping[str, Outcome], out: Path, formats: Sequence[str], dpi: int = 300
+) -> None:
     """Draws a figure into `out`, a file a format. An interrupted run leaves whole files."""
     from matplotlib import pyplot
 
@@ -37,7 +45,7 @@ def save(name: str, module: ModuleType, read: Mapping[str, Outcome], out: Path, 
     for ending in formats:
         # drawn beside its place and moved there
         partial = out / f".{name}.{ending}"
-        figure.savefig(partial, format=ending)
+        figure.savefig(partial, format=ending, dpi=dpi)
         partial.replace(out / f"{name}.{ending}")
     pyplot.close(figure)
 

@@ -47,8 +47,8 @@ class Row:
 
     @property
     def refuted(self) -> int:
-        """How many of the controls that were run came out REFUTED."""
-        return sum(control.verdict.value == "REFUTED" for control in self.controls)
+        """How many of the controls that were run came out as expected: REFUTED, but for those of refuted hypotheses."""
+        return sum(control.passed for control in self.controls)
 
     @property
     def mathematics(self) -> Markup:

@@ -38,7 +38,9 @@ def summary_table(outcomes: Sequence[Outcome]) -> Table:
     controls = controls_by_claim(outcomes)
     for outcome in sorted((o for o in outcomes if o.control is None), key=lambda o: catalogue_order(o.claim)):
         refuted, tried = controls.get(outcome.claim, (0, 0))
-        told = f"{refuted}/{tried} refuted" if tried else "not run"
+        # a hypothesis on record as refuted has a control that is to be supported
+        word = "refuted" if outcome.expected is Verdict.SUPPORTED else "as expected"
+        told = f"{refuted}/{tried} {word}" if tried else "not run"
         verdict = Text(outcome.verdict.value, style=f"bold {STYLES[outcome.verdict]}")
         table.add_row(
             outcome.claim, outcome.statement, "", "", verdict, told, f"{outcome.n:,}", f"{outcome.seconds:.1f}"

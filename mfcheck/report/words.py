@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 from mfcheck.outcome import CriterionOutcome, Outcome
-from mfcheck.statistics.verdict import Verdict
 
 
 def explain(outcome: Outcome, reproduce: str) -> str:
@@ -38,12 +37,12 @@ def interval(criterion: CriterionOutcome) -> str:
 
 
 def controls_by_claim(outcomes: Iterable[Outcome]) -> dict[str, tuple[int, int]]:
-    """(refuted, run) for each claim whose controls are among the outcomes."""
+    """(refuted as expected, run) for each claim whose controls are among the outcomes; see Control for the others."""
     counts: dict[str, tuple[int, int]] = {}
     for outcome in outcomes:
         if outcome.control is not None:
             refuted, tried = counts.get(outcome.claim, (0, 0))
-            counts[outcome.claim] = (refuted + (outcome.verdict is Verdict.REFUTED), tried + 1)
+            counts[outcome.claim] = (refuted + outcome.passed, tried + 1)
     return counts
 
 

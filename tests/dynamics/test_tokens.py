@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from mfcheck.dynamics.gaussian_tokens import moment_flow, moment_steps
-from mfcheck.dynamics.tokens import quantile_flow, residual_flow, stability_constant, stability_exponent
+from mfcheck.dynamics.stability import stability_constant, stability_exponent
+from mfcheck.dynamics.tokens import quantile_flow, residual_flow
 from mfcheck.errors import InputError
 from mfcheck.heads import matrix_softmax, scalar_softmax
 from mfcheck.measure import Measure

@@ -55,3 +55,22 @@ def test_data_are_the_same_whatever_runs_before():
     first = layer_data(SMALL)[1].clone()
     layer_data({**SMALL, "tokens": 5})
     torch.testing.assert_close(first, layer_data(SMALL)[1], rtol=0, atol=0)
+
+
+def test_a_regime_has_its_own_values_and_the_others_from_the_tail():
+    names = ("cells", "step", "query_scale", "metastable_beta")
+    settings = SMALL | dict(zip(names, (20, 0.5, 1.0, 0.05), strict=True))
+    tail, metastable = (dict(training._regime(settings, prefix)) for prefix in ("", "metastable_"))
+    assert metastable == tail | {"beta": 0.05}
+
+
+def test_tail_rates_are_those_of_curves_made_up_for_it(monkeypatch):
+    def made_up(regime, times):
+        at = np.array(times)
+        return {"linearised gap": 0.1}, np.exp(-0.2 * at)[None], np.exp(-0.1 * at)[None]
+
+    monkeypatch.setattr(training, "_relaxation", made_up)
+    settings = SMALL | {"cells": 20, "step": 0.5, "window": (3.0, 7.0), "noise": True, "rate": "linearised gap"}
+    found = training._tail(settings, "")
+    np.testing.assert_allclose(found["energy_rates"], [[1.0, 1.0]])
+    np.testing.assert_allclose(found["distance_rates"], [[1.0, 1.0]])

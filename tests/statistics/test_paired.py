@@ -91,7 +91,7 @@ def test_the_smallest_effect_is_the_one_that_as_many_pairs_are_needed_for() -> N
 @pytest.mark.parametrize("law", ["normal", "laplace"])
 def test_false_alarms_of_a_family_stay_below_alpha(law: str) -> None:
     """Families without any difference, and families at their margin: any wrong word in at most alpha of them."""
-    runs, rows, n, alpha = 150, 3, 8, 0.05
+    runs, rows, n, alpha = 100, 3, 8, 0.05
     generator = SOURCE.child("calibration", law).numpy()
     noise = getattr(generator, law)(size=(2, runs, rows, n))
     called_different = called_equivalent = 0

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mfcheck.attention.diversity import effective_rank, gradient_variance, mean_cosine
 from mfcheck.experiments.toy_gate.layer import EPSILON, Memory, Models, Shape, attend, loss_and_gradient, merge
 from mfcheck.experiments.toy_gate.task import Sample
 from mfcheck.statistics.seeds import Stream
@@ -83,31 +84,6 @@ def subsets(particles: int, size: int, source: Stream) -> Float[Tensor, "SUBSETS
     return (ranks < size).to(torch.float64) * (particles / size)
 
 
-def map_cosine(maps: Float[Tensor, "G B keys queries M"]) -> Float[Tensor, " G"]:
-    """Cosine between the attention maps of two particles on one sequence, averaged over pairs and sequences."""
-    g, b, n, _, m = maps.shape
-    flat = torch.nn.functional.normalize(maps.reshape(g * b, n * n, m), dim=1)
-    gram = torch.bmm(flat.mT, flat)
-    pairs = gram.sum((1, 2)) - gram.diagonal(dim1=1, dim2=2).sum(1)
-    return (pairs / (m * (m - 1))).view(g, b).mean(1)
-
-
-def effective_rank(shares: Float[Tensor, "G M B N d"]) -> Float[Tensor, " G"]:
-    """exp of the entropy of the normalised singular values of the particles' outputs [M, B N d]; between 1 and M.
-
-    Source: Roy and Vetterli 2007.
-    """
-    flat = shares.flatten(2).to(torch.float64)
-    singular = torch.linalg.eigvalsh(torch.bmm(flat, flat.mT)).clamp_min(0).sqrt()
-    share = singular / singular.sum(1, keepdim=True)
-    return torch.special.entr(share).sum(1).exp()
-
-
-def roughness(losses: Float[Tensor, "T G"]) -> Float[Tensor, " G"]:
-    """Root mean square change of the training loss from a step to the next, over the second half of training."""
-    return losses[len(losses) // 2 :].diff(dim=0).square().mean(0).sqrt()
-
-
 def norms(models: Models) -> tuple[Float[Tensor, " G"], Float[Tensor, " G"]]:
     """Root mean square over the particles of the Frobenius norms of W_Q and of W_K."""
     query, key = models.theta[:2].square().sum((-2, -1)).mean(-1).sqrt()
@@ -132,9 +108,9 @@ def gradient_variances(
         loss_and_gradient(models, shape, tokens, labels, memory)
         gradients.append(memory.grad.theta.clone())
     every = torch.stack(gradients)  # [batches, 4, G, M, d, h]
-    across_batches = every.var(0, correction=min(1, n - 1)).sum((0, 2, 3, 4))
-    across_particles = every.mean(0).var(2).sum((0, 2, 3))
-    return across_batches, across_particles
+    across_batches = [gradient_variance(one) for one in every.unbind(2)]
+    across_particles = [gradient_variance(one.transpose(0, 1)) for one in every.mean(0).unbind(1)]
+    return torch.tensor(across_batches), torch.tensor(across_particles)
 
 
 def measure(
@@ -157,6 +133,7 @@ def measure(
     found["half_loss"], found["half_accuracy"] = thinned[:, m // 2 - 1], right[:, m // 2 - 1]
     found["kept_accuracy"] = torch.cat([right, hits[:, :1]], 1)
     found["half_cost"] = found["accuracy"] - found["half_accuracy"]
-    found["cosine"], found["effective_rank"] = map_cosine(view.maps), effective_rank(view.shares)
+    found["cosine"] = torch.tensor([mean_cosine(maps.permute(0, 3, 2, 1)) for maps in view.maps])
+    found["effective_rank"] = torch.tensor([effective_rank(shares.flatten(1)) for shares in view.shares])
     found["query_norm"], found["key_norm"] = norms(models)
     return {name: values.cpu() for name, values in found.items()}

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
+from mfcheck.attention.diversity import roughness
 from mfcheck.errors import InputError
 from mfcheck.experiments.toy_gate.arms import RECIPE, Arm, Recipe
 from mfcheck.experiments.toy_gate.layer import Models
-from mfcheck.experiments.toy_gate.metrics import gradient_variances, look, measure, roughness
+from mfcheck.experiments.toy_gate.metrics import gradient_variances, look, measure
 from mfcheck.experiments.toy_gate.task import Task
 from mfcheck.experiments.toy_gate.training import Seed, Trained, seed, shape_of, train
 from mfcheck.statistics.seeds import Stream
@@ -101,10 +102,12 @@ def _numbers(made: Trained, seeds: Sequence[Seed], pairs: Sequence[tuple[int, st
     owners = [seeds[index] for index, _ in pairs]
     validation, training = [one.validation for one in owners], [one.training for one in owners]
     values = measure(made.models, made.shape, validation, [one.source for one in owners])
-    variances = gradient_variances(made.models, made.shape, training, min(64, len(training[0].labels)))
+    variances = gradient_variances(made.models, made.shape, training, min(64, len(training[0].labels) // 2))
     values["gradient_variance"], values["particle_variance"] = variances
     if len(made.losses):
-        values["roughness"] = roughness(made.losses)
+        # once the loss has stopped falling fast
+        late = made.losses[len(made.losses) // 2 :]
+        values["roughness"] = torch.tensor([roughness(losses) for losses in late.T])
     if made.effective is not None:
         values["effective"] = made.effective.transpose(0, 1)
     if maps:
