@@ -149,8 +149,8 @@ def test_every_arm_with_noise_has_its_own_beta_0() -> None:
 def test_a_pilot_says_how_many_pairs_its_spread_asks_for() -> None:
     planned = {one.row.name: one for one in plan_seeds(seeds(6, noise=0.004), SMALL)}
     assert len(planned) == len({row.name for one in hypotheses(SMALL) for row in one.rows if row.judged})
-    quiet, loud = (plan_seeds(seeds(6, noise=noise), SMALL)[0].to_see for noise in (0.001, 0.01))
-    assert quiet < loud
+    loud = plan_seeds(seeds(6, noise=0.02), SMALL)
+    assert all(one.to_see > planned[one.row.name].to_see for one in loud)
     # means are not looked at: a shifted arm asks for as many
     moved = plan_seeds(seeds(6, {"particles-8": (1.0, 0.0, 0.0)}, noise=0.004), SMALL)
     assert [one.to_see for one in moved] == [one.to_see for one in planned.values()]
