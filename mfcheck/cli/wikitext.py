@@ -36,7 +36,7 @@ def wikitext(
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda, instead of the preset's.")] = None,
     pilot: Annotated[int, typer.Option(help="Run this many pilot seeds, and say how many pairs it takes.")] = 0,
     recorded: Annotated[bool, typer.Option("--recorded", help="Judge the run on record; no training.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Also write the outcomes to this file, as a record.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Write the record OUT/record.jsonl to this file too.")] = None,
     docs: Annotated[Path | None, typer.Option(help="Also renew the tables in this Markdown file.")] = None,
 ) -> None:
     """Train the arms of a preset with paired seeds, on this machine or a Dask cluster, and say what came of it.
@@ -62,9 +62,10 @@ def wikitext(
             _plan(swept, chosen)
             raise typer.Exit(1 if swept.failures else 0)
         swept = _run(table(chosen, folder), data, workers, scheduler)
-        if record is not None:
-            _keep(record, swept, chosen)
+        for path in (folder / "record.jsonl", *([record] if record else [])):
+            _keep(path, swept, preset if preset in presets.preset_names() else str(Path(preset).resolve()))
         _judge(swept.outcomes, chosen, docs)
+        _leave_for_figures(folder)
     except InputError as error:
         refuse("wikitext", error)
     except OSError as error:
@@ -125,15 +126,33 @@ def _plan(swept: Swept, preset: Preset) -> None:
     Console().print(plan_table(plan_seeds(whole_seeds(swept.outcomes, preset), preset)))
 
 
-def _keep(path: Path, swept: Swept, preset: Preset) -> None:
+def _keep(path: Path, swept: Swept, preset: str) -> None:
     from mfcheck.experiments.wikitext.record import write_record
 
     about = {
-        "preset": preset.name,
+        "preset": preset,
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "processor_hours": sum(outcome["processor_seconds"] for outcome in swept.outcomes) / 3600,
-        "command": f"mfcheck wikitext --preset {preset.name} --record {path.name}",
+        "command": f"mfcheck wikitext --preset {Path(preset).name}",
     }
     write_record(path, about, swept.outcomes)
-    typer.echo(f"{path}: {len(swept.outcomes)} outcomes on record")
+
+
+def _leave_for_figures(folder: Path) -> None:
+    """The claims of family W judged on this very run, in OUT/outcomes.jsonl; those whose arms it lacks are left out."""
+    import contextlib
+
+    from mfcheck import catalogue
+    from mfcheck.outcome import append_outcome
+    from mfcheck.run import Plan, run
+
+    registered = catalogue.claims()
+    path = folder / "outcomes.jsonl"
+    path.unlink(missing_ok=True)
+    for name, claim in registered.items():
+        if name.startswith("W"):
+            settings = dict(claim.settings) | {"record": str(folder / "record.jsonl")}
+            with contextlib.suppress(InputError):
+                append_outcome(path, run(replace(claim, settings=settings), Plan(registered=len(registered))))
+    typer.echo(f"outcomes in {folder}; figures of them: mfcheck figures wikitext_beta --outcomes {folder}")

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from mfcheck.cli import app
 from mfcheck.errors import InputError
 from mfcheck.experiments.wikitext.record import read_record, rounded, write_record
+from mfcheck.outcome import read_outcomes
 
 PRESETS = Path(__file__).parents[3] / "mfcheck" / "experiments" / "wikitext" / "presets"
 
@@ -41,7 +42,10 @@ def test_a_run_prints_arms_differences_and_words_and_twice_does_nothing(mine: Pa
     assert code == 0, output
     assert "multihead-8" in output and "W5" in output and "text generated from seed 0, not WikiText-2" in output
     record = read_record(str(tmp_path / "r.jsonl"))
-    assert record.about["preset"] == "tiny" and len(record.outcomes) == 6
+    assert record.about["preset"] == str(mine.resolve()) and len(record.outcomes) == 6
+    # what the figures read, of the claims for which there are arms
+    judged = {outcome.claim: outcome for outcome in read_outcomes(tmp_path / "out" / "outcomes.jsonl")}
+    assert set(judged) == {"W1", "W2", "W4"} and len(judged["W1"].data["arms"]["name"]) == 3
     began = time.monotonic()
     code, again = typed(*asked)
     assert code == 0 and time.monotonic() - began < 20
