@@ -25,10 +25,13 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     # where dt is not scaled the tokens leave every bound: the first rungs show it
     _first_rungs(layers, outcomes[NOT_SCALED], 3)
     power_law(layers, outcomes["T1"].criterion("order in dt"), r"$dt = 1/L$")
-    layers.set_ylim(1e-4, 1e5)
-    layers.set_xlabel(r"$1/L$, L layers")
+    steps = outcomes["T1"].criterion("order in dt").estimate.details["x"]
+    layers.set_xticks(steps, [f"1/{round(1 / dt)}" for dt in steps])
+    layers.xaxis.set_minor_formatter(NullFormatter())
+    layers.set_ylim(1e-5, 1e5)
+    layers.set_xlabel(r"$dt = 1/L$")
     layers.set_ylabel("largest distance of a token from the flow")
-    layers.legend(loc="lower right", fontsize=6)
+    layers.legend(loc="upper right", fontsize=6)
     caption(layers, outcomes["T1"])
 
     _density(density, outcomes["T2"])

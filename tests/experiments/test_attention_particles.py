@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mfcheck.experiments import attention_particles, trained_particles
-from mfcheck.experiments.attention_data import layer, plane
+from mfcheck.experiments.attention_data import draws, layer, plane
 from mfcheck.experiments.training import iteration_ratio
 from mfcheck.replicates import Replicates, concatenate
 from mfcheck.statistics.seeds import stream
@@ -90,11 +90,11 @@ def test_the_constants_differ_as_the_response_says():
 
 
 def test_draws_have_the_moments_of_the_stationary_law():
-    draws = trained_particles._draws({**FEW_V5, "systems": 500}, Replicates(stream(1), 0, 4), 8).double()
     law = trained_particles._stationary(trained_particles._regime(FEW_V5), FEW_V5["cells"])
+    drawn = draws(law, plane(FEW_V5["cells"]), Replicates(stream(1), 0, 4), "heads", (500, 8)).double()
     # 16,000 draws of deviation 1: five standard errors, and the cells' own variance of h^2 / 12 = 0.005
-    torch.testing.assert_close(draws.mean((0, 1)), law.mean(), rtol=0, atol=0.04)
-    torch.testing.assert_close(torch.cov(draws.flatten(0, 1).T), law.covariance(), rtol=0, atol=0.08)
+    torch.testing.assert_close(drawn.mean((0, 1)), law.mean(), rtol=0, atol=0.04)
+    torch.testing.assert_close(torch.cov(drawn.flatten(0, 1).T), law.covariance(), rtol=0, atol=0.08)
 
 
 def test_independent_heads_have_the_independent_constant():
