@@ -1,4 +1,8 @@
-"""Language model: test perplexity against beta, constant and annealed, with what noise costs on paired seeds."""
+"""Language model: test perplexity against beta, constant and annealed, with what noise costs on paired seeds.
+
+To see: where the perplexity goes as beta rises, beside ordinary attention's, and the paired difference to beta = 0 with
+95 % intervals. Refuted is a benefit of diffusion (W5 is supported) if the differences rise above the grey margin.
+"""
 
 from collections.abc import Mapping
 
