@@ -1,7 +1,7 @@
 """Language model: perplexity of particles less ordinary attention's at equal FLOPs, for 8, 16 and 32 particles.
 
-To see: paired differences with 95 % intervals, beside the counts that were matched. Refuted is W1 (a lower perplexity at
-equal compute) where an arm with noise, a square, lies right of the grey margin or in it.
+To see: paired differences with 95 % intervals, beside the counts that were matched. Refuted is W1 (a lower
+perplexity at equal compute) where an arm with noise, a square, lies right of the grey margin or in it.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Language model: how the test perplexity rises when only some of the particles are kept in every layer.
 
 To see: the rise against the share of particles kept, beside ordinary attention whose heads are dropped likewise.
-Refuted is W2 (diffusion makes this robust) if curves with noise lie on those without, W4 where the rise at 1/2 is above 5 %.
+Refuted is W2 (diffusion makes this robust) if curves with noise lie on those without, and W4 where the rise at 1/2 is
+above 5 %.
 """
 
 from collections.abc import Mapping
