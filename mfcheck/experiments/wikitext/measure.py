@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,14 @@ from mfcheck.attention.pruning import attention_layers
 from mfcheck.experiments.wikitext.arms import Arm, Scoring
 from mfcheck.experiments.wikitext.prepared import Prepared
 from mfcheck.experiments.wikitext.preset import Preset
-from mfcheck.experiments.wikitext.redundancy import alike, noised_after, norm_matched, query_key_norm
+from mfcheck.experiments.wikitext.redundancy import (
+    noised_after,
+    norm_matched,
+    observed,
+    output_rank,
+    query_key_norm,
+    similarity,
+)
 from mfcheck.experiments.wikitext.scores import all_windows, kept_curve, nats, some_windows
 from mfcheck.experiments.wikitext.train import Run, autocast, effective_step
 from mfcheck.statistics.seeds import Stream
@@ -72,7 +78,12 @@ def _redundancy(run: Run, text: Prepared, preset: Preset, arm: Arm, source: Stre
     model = run.model
     tokens, count = text.splits["test"].tokens, preset.scoring.map_windows
     (windows,) = some_windows(tokens, model.shape.context, count, count)
-    found: dict[str, Any] = asdict(alike(model, windows)) | {"query_key_norm": query_key_norm(model)}
+    layers = observed(model, windows)
+    found: dict[str, Any] = {
+        "similarity": similarity(layers),
+        "effective_rank": output_rank(layers),
+        "query_key_norm": query_key_norm(model),
+    }
     if arm.attention == "particles" and arm.beta == 0:
         found["norm_matched"] = norm_matched(model, windows)
         exposures: Mapping[str, float] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from mfcheck.attention.diversity import effective_rank, mean_cosine
-from mfcheck.attention.observe import observe
+from mfcheck.attention.observe import Observation, observe
 from mfcheck.attention.particles import ParticleAttention
 from mfcheck.experiments.wikitext.model import LanguageModel
 from mfcheck.statistics.seeds import Stream
@@ -25,24 +24,23 @@ from mfcheck.statistics.seeds import Stream
 FACTORS = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 
 
-@dataclass(frozen=True)
-class Alike:
-    """Means over the layers: cosine of attention maps between particles, effective rank of the particles' outputs."""
-
-    similarity: float
-    effective_rank: float
-
-
 @torch.no_grad()
-def alike(model: LanguageModel, windows: Int[Tensor, "B N1"]) -> Alike:
-    """Over a few windows [B, N + 1], in evaluation mode."""
+def observed(model: LanguageModel, windows: Int[Tensor, "B N1"]) -> list[Observation]:
+    """What the heads of each layer do on a few windows [B, N + 1], in evaluation mode."""
     device = model.token_embedding.weight.device
     with observe(model) as seen:
         model(windows[:, :-1].to(device))
-    return Alike(
-        float(np.mean([mean_cosine(layer.maps) for layer in seen.values()])),
-        float(np.mean([effective_rank(layer.outputs.transpose(0, 1).flatten(1)) for layer in seen.values()])),
-    )
+    return list(seen.values())
+
+
+def similarity(layers: list[Observation]) -> float:
+    """Cosine of attention maps between particles, mean over pairs and layers."""
+    return float(np.mean([mean_cosine(layer.maps) for layer in layers]))
+
+
+def output_rank(layers: list[Observation]) -> float:
+    """Effective rank of the particles' outputs, each particle a row; mean over layers."""
+    return float(np.mean([effective_rank(layer.outputs.transpose(0, 1).flatten(1)) for layer in layers]))
 
 
 def query_key_norm(model: LanguageModel) -> float:
@@ -68,7 +66,7 @@ def norm_matched(model: LanguageModel, windows: Int[Tensor, "B N1"]) -> dict[str
                 layer.qkv_weight[:, :2] *= factor
                 layer.qkv_bias[:, :2] *= factor
             norms.append(query_key_norm(model))
-            similarities.append(alike(model, windows).similarity)
+            similarities.append(similarity(observed(model, windows)))
     return {"norm": norms, "similarity": similarities}
 
 
@@ -80,7 +78,7 @@ def noised_after(model: LanguageModel, windows: Int[Tensor, "B N1"], exposure: f
                 generator = source.child(index, number).torch()
                 noise = torch.randn(parameter.shape, generator=generator).to(parameter)
                 parameter.add_(noise, alpha=(2 * exposure) ** 0.5)
-        return alike(model, windows).similarity
+        return similarity(observed(model, windows))
 
 
 @contextmanager
