@@ -14,7 +14,7 @@ def resolve_device(name: str) -> str:
     if name not in ("cpu", "cuda"):
         raise InputError(f"a device is auto, cpu or cuda; it came as {name!r}")
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("the device asked for is cuda, and torch sees none here; use --mfcheck-device auto or cpu")
+        raise InputError("the device asked for is cuda, and torch sees none here; use auto or cpu")
     return name
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 from mfcheck.errors import InputError
 from mfcheck.statistics.estimate import Estimate
+from mfcheck.statistics.seeds import digest as digest
 from mfcheck.statistics.verdict import Region, Verdict
 
 
@@ -135,11 +135,6 @@ def _lines(path: Path) -> Iterator[Outcome]:
                 yield Outcome.from_json(line)
             except InputError:
                 continue
-
-
-def digest(*parts: object) -> str:
-    """A short digest of settings and names, equal for equal representations."""
-    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
 def _plain(value: Any) -> Any:

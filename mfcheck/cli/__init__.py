@@ -16,6 +16,7 @@ from mfcheck.cli.head import head
 from mfcheck.cli.report import report
 from mfcheck.cli.sampler import sampler
 from mfcheck.cli.verify import verify
+from mfcheck.cli.wikitext import wikitext
 
 app = typer.Typer(help="Verify mean-field theories of attention, claim by claim.", no_args_is_help=True)
 
@@ -25,6 +26,6 @@ def main() -> None:
     """Verify mean-field theories of attention, claim by claim."""
 
 
-for command in (verify, figures, report, gate, head, sampler, bench, doctor):
+for command in (verify, figures, report, gate, wikitext, head, sampler, bench, doctor):
     app.command()(command)
 app.add_typer(claims, name="claims")

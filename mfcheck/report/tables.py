@@ -83,12 +83,13 @@ def update_readme(readme: Path, outcomes: Sequence[Outcome]) -> None:
     """
     text = readme.read_text(encoding="utf-8")
     sample = printed([outcome for outcome in outcomes if outcome.claim in SAMPLE])
-    text = _between(text, START, END, markdown_table(outcomes), readme)
-    text = _between(text, SAMPLE_START, SAMPLE_END, f"```\n{sample}\n```", readme)
+    text = between(text, START, END, markdown_table(outcomes), readme)
+    text = between(text, SAMPLE_START, SAMPLE_END, f"```\n{sample}\n```", readme)
     readme.write_text(text, encoding="utf-8")
 
 
-def _between(text: str, start: str, end: str, body: str, readme: Path) -> str:
+def between(text: str, start: str, end: str, body: str, readme: Path) -> str:
+    """The text with `body` between two marks. Raises InputError where they are missing."""
     if start not in text or end not in text:
         raise InputError(f"{readme} has no place for what is generated: it needs the lines {start!r} and {end!r}")
     head, _, rest = text.partition(start)

@@ -58,6 +58,11 @@ def stream(root: int, *names: object) -> Stream:
     return Stream(whole).child(*names)
 
 
+def digest(*parts: object) -> str:
+    """A short digest of settings and names, equal for equal representations."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
 def _written(name: object) -> str:
     if not isinstance(name, (str, int, float, np.generic)):
         raise InputError(f"a stream's name is a word or a number; it came as {type(name).__name__}")
