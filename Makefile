@@ -11,6 +11,7 @@ READY   := .venv/ready
 verify: $(READY)
 	@status=0; \
 	$(BIN)/pytest paper_checks -n auto --mfcheck-profile $(PROFILE) --mfcheck-seed $(SEED) --mfcheck-out $(OUT) || status=$$?; \
+	$(BIN)/mfcheck wikitext --preset small --recorded --out $(OUT) >$(OUT)/wikitext.txt || status=$$?; \
 	$(BIN)/mfcheck figures --outcomes $(OUT) || status=$$?; \
 	$(BIN)/mfcheck report --outcomes $(OUT) || status=$$?; \
 	exit $$status

@@ -62,7 +62,7 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     cost.set_ylabel(r"over $\beta = 0$, per cent")
     cost.legend(loc="upper left", fontsize=6)
     low, high = level.get_ylim()
-    level.set_ylim(low, high + 0.45 * (high - low))
+    level.set_ylim(low, high + 0.7 * (high - low))
     level.legend(loc="upper left", fontsize=6)
     level.set_title(f"W1, W5 (n = {n} paired seeds)", loc="left")
     return figure

@@ -111,12 +111,13 @@ def append_outcome(path: Path, outcome: Outcome) -> None:
         os.close(descriptor)
 
 
-def read_outcomes(path: Path) -> list[Outcome]:
+def read_outcomes(path: str | Path) -> list[Outcome]:
     """The outcomes in a file of JSON lines, the last one of each (claim, control) that stands there.
 
     An unfinished line (a run that was killed while it wrote) is passed over: that claim counts as not yet run.
     Raises InputError where the file is missing.
     """
+    path = Path(path)
     if not path.exists():
         raise InputError(f"no outcomes at {path}: make them with `pytest paper_checks --mfcheck-out {path.parent}`")
     latest: dict[tuple[str, str | None], Outcome] = {}

@@ -51,9 +51,10 @@ def figures(
         if absent:
             missing = True
             ids = " ".join(dict.fromkeys(outcome.split(":")[0] for outcome in absent))
+            command = "wikitext --preset small --recorded" if ids.startswith("W") else f"verify {ids}"
             typer.echo(
-                f"{name}: no outcome of {', '.join(absent)} in {outcomes}; make it with "
-                f"`mfcheck verify {ids} --out {outcomes}`",
+                f"{name}: no outcome of {', '.join(absent)} in {outcomes}; make it with `mfcheck {command} --out "
+                f"{outcomes}`",
                 err=True,
             )
             continue

@@ -35,7 +35,7 @@ def wikitext(
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu or cuda, instead of the preset's.")] = None,
     pilot: Annotated[int, typer.Option(help="Run this many pilot seeds, and say how many pairs it takes.")] = 0,
-    recorded: Annotated[bool, typer.Option("--recorded", help="Judge the run on record; no training.")] = False,
+    recorded: Annotated[bool, typer.Option("--recorded", help="Judge the run on record; train nothing.")] = False,
     record: Annotated[Path | None, typer.Option(help="Write the record OUT/record.jsonl to this file too.")] = None,
     docs: Annotated[Path | None, typer.Option(help="Also renew the tables in this Markdown file.")] = None,
 ) -> None:
@@ -52,7 +52,7 @@ def wikitext(
 
         chosen = presets.read_preset(preset)
         if recorded:
-            _judge(read_record(chosen.name).outcomes, chosen, docs)
+            _judge(read_record(chosen.name).outcomes, chosen, docs, out)
             raise typer.Exit(0)
         resolved = resolve_device(device or chosen.training.device)
         chosen = replace(chosen, seeds=seeds or chosen.seeds, training=replace(chosen.training, device=resolved))
@@ -64,8 +64,7 @@ def wikitext(
         swept = _run(table(chosen, folder), data, workers, scheduler)
         for path in (folder / "record.jsonl", *([record] if record else [])):
             _keep(path, swept, preset if preset in presets.preset_names() else str(Path(preset).resolve()))
-        _judge(swept.outcomes, chosen, docs)
-        _leave_for_figures(folder)
+        _judge(swept.outcomes, chosen, docs, folder)
     except InputError as error:
         refuse("wikitext", error)
     except OSError as error:
@@ -95,7 +94,8 @@ def _run(cells: Sequence[Cell], data: Path | None, workers: int, scheduler: str 
     return swept
 
 
-def _judge(outcomes: Sequence[Any], preset: Preset, docs: Path | None) -> None:
+def _judge(outcomes: Sequence[Any], preset: Preset, docs: Path | None, folder: Path | None) -> None:
+    """Prints arms, differences and words; leaves outcomes for figures and report in the folder."""
     from rich.console import Console
 
     from mfcheck.experiments.wikitext.verdict import judge_wikitext, whole_seeds
@@ -115,6 +115,13 @@ def _judge(outcomes: Sequence[Any], preset: Preset, docs: Path | None) -> None:
     if docs is not None:
         update_docs(docs, markdown(verdict, seeds, preset))
         typer.echo(f"{docs}: tables renewed")
+    if folder is not None:
+        from mfcheck.outcome import append_outcome
+        from mfcheck.wikitext import outcomes_of
+
+        for outcome in outcomes_of(verdict, seeds, preset):
+            append_outcome(folder / "outcomes.jsonl", outcome)
+        typer.echo(f"outcomes in {folder}; figures of them: mfcheck figures wikitext_beta --outcomes {folder}")
 
 
 def _plan(swept: Swept, preset: Preset) -> None:
@@ -137,22 +144,3 @@ def _keep(path: Path, swept: Swept, preset: str) -> None:
         "command": f"mfcheck wikitext --preset {Path(preset).name}",
     }
     write_record(path, about, swept.outcomes)
-
-
-def _leave_for_figures(folder: Path) -> None:
-    """The claims of family W judged on this very run, in OUT/outcomes.jsonl; those whose arms it lacks are left out."""
-    import contextlib
-
-    from mfcheck import catalogue
-    from mfcheck.outcome import append_outcome
-    from mfcheck.runner import Plan, run
-
-    registered = catalogue.claims()
-    path = folder / "outcomes.jsonl"
-    path.unlink(missing_ok=True)
-    for name, claim in registered.items():
-        if name.startswith("W"):
-            settings = dict(claim.settings) | {"record": str(folder / "record.jsonl")}
-            with contextlib.suppress(InputError):
-                append_outcome(path, run(replace(claim, settings=settings), Plan(registered=len(registered))))
-    typer.echo(f"outcomes in {folder}; figures of them: mfcheck figures wikitext_beta --outcomes {folder}")

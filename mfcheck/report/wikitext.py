@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mfcheck.experiments.wikitext.hypotheses import MARGINS
 from mfcheck.experiments.wikitext.preset import Preset
-from mfcheck.experiments.wikitext.verdict import Planned, Seed, WikitextVerdict, metric
+from mfcheck.experiments.wikitext.verdict import Judged, Planned, Seed, WikitextVerdict, metric
 from mfcheck.report.tables import STYLES, between
 from mfcheck.statistics.paired import Effect, Result
 
@@ -114,10 +114,22 @@ def plain_words(verdict: WikitextVerdict, preset: Preset, said: str) -> str:
         lines.append(f"By the card's rule (any of W1 to W4) this is a success, by {', '.join(verdict.succeeded_by)}.")
     else:
         lines.append("By the card's rule (any of W1 to W4) this is no success.")
+    if "W1" in verdict.succeeded_by and not _by_noise(by_id["W1"]):
+        lines.append(
+            "W1 is no merit of the noise: no arm with it is better than the same heads without, and these, too, are "
+            "better than ordinary attention."
+        )
     if "W5" in by_id:
         told = "is seen" if verdict.falsified else "is not seen"
         lines.append(f"The falsifier, that excess diffusion raises the loss, {told}.")
     return "\n".join(lines)
+
+
+def _by_noise(one: Judged) -> bool:
+    """Whether an arm with noise is better than the same heads without it."""
+    ordinary = {row.baseline for row in one.hypothesis.rows if row.judged}
+    rows = zip(one.hypothesis.rows, one.results, strict=True)
+    return any(row.baseline not in ordinary and result.effect is Effect.BETTER for row, result in rows)
 
 
 def difference(result: Result) -> str:

@@ -98,7 +98,9 @@ def hypotheses(preset: Preset) -> tuple[Hypothesis, ...]:
             "W1",
             "particles with diffusion have a lower perplexity than ordinary attention at equal compute",
             tuple(Row("log_perplexity", arm.name, plain) for arm in grid)
-            + tuple(Row("log_perplexity", arm.name, plain, judged=False) for arm in quiet),
+            # whether it is the noise's doing: heads without it against ordinary ones, and with it against without
+            + tuple(Row("log_perplexity", arm.name, plain, judged=False) for arm in quiet)
+            + tuple(Row("log_perplexity", arm.name, without[arm.name], judged=False) for arm in grid),
             any_is(Effect.BETTER),
             "supported: an arm with noise is better; refuted: all are decided and none is",
         ),

@@ -43,9 +43,9 @@ def test_a_run_prints_arms_differences_and_words_and_twice_does_nothing(mine: Pa
     assert "multihead-8" in output and "W5" in output and "text generated from seed 0, not WikiText-2" in output
     record = read_record(str(tmp_path / "r.jsonl"))
     assert record.about["preset"] == str(mine.resolve()) and len(record.outcomes) == 6
-    # what the figures read, of the claims for which there are arms
+    # what figures and report read, of the hypotheses for which there are arms
     judged = {outcome.claim: outcome for outcome in read_outcomes(tmp_path / "out" / "outcomes.jsonl")}
-    assert set(judged) == {"W1", "W2", "W4"} and len(judged["W1"].data["arms"]["name"]) == 3
+    assert set(judged) == {"W1", "W2", "W3", "W4", "W5"} and len(judged["W1"].data["arms"]["name"]) == 3
     began = time.monotonic()
     code, again = typed(*asked)
     assert code == 0 and time.monotonic() - began < 20

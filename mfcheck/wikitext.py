@@ -1,0 +1,54 @@
+"""The WikiText experiment as outcomes W1, W2, ...: what figures and the report read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mfcheck.experiments.wikitext.preset import Preset
+from mfcheck.experiments.wikitext.shown import shown_arms
+from mfcheck.experiments.wikitext.verdict import ALPHA, Seed, WikitextVerdict
+from mfcheck.outcome import CriterionOutcome, Outcome, digest
+from mfcheck.runner import versions
+from mfcheck.statistics.verdict import Region, judge
+
+
+def outcomes_of(verdict: WikitextVerdict, seeds: Sequence[Seed], preset: Preset) -> list[Outcome]:
+    """A hypothesis each, a criterion a paired difference, its region the equivalence margin.
+
+    They are no claims of the suite: their sample is the seeds of one run, which no look enlarges, and their error rate
+    is the experiment's own, shared out by Holm. So each is expected to be what it is. data of W1, or of the first one
+    that the preset has: "arms", what figures show.
+    """
+    made: list[Outcome] = []
+    for one in verdict.judged:
+        criteria = []
+        for row, result in zip(one.hypothesis.rows, one.results, strict=True):
+            details: Mapping[str, Any] = {"word": result.effect.value, "judged": row.judged}
+            estimate = replace(result.estimate, details=details)
+            region = Region.around(0.0, absolute=result.margin)
+            criteria.append(CriterionOutcome(row.name, estimate, region, *judge(estimate, region)))
+        made.append(
+            Outcome(
+                claim=one.hypothesis.id,
+                control=None,
+                statement=one.hypothesis.statement,
+                prediction=one.hypothesis.rule_in_words,
+                verdict=one.verdict,
+                expected=one.verdict,
+                criteria=tuple(criteria),
+                n=verdict.n,
+                looks=1,
+                alpha=ALPHA,
+                seed=0,
+                profile=f"wikitext {preset.name}",
+                device=preset.training.device,
+                versions=versions(),
+                seconds=0.0,
+                started="",
+                identity=digest(preset.name, verdict.n),
+                data={} if made else {"arms": shown_arms(seeds, preset)},
+            )
+        )
+    return made
