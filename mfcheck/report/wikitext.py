@@ -114,22 +114,34 @@ def plain_words(verdict: WikitextVerdict, preset: Preset, said: str) -> str:
         lines.append(f"By the card's rule (any of W1 to W4) this is a success, by {', '.join(verdict.succeeded_by)}.")
     else:
         lines.append("By the card's rule (any of W1 to W4) this is no success.")
-    if "W1" in verdict.succeeded_by and not _by_noise(by_id["W1"]):
-        lines.append(
-            "W1 is no merit of the noise: no arm with it is better than the same heads without, and these, too, are "
-            "better than ordinary attention."
-        )
+    if "W1" in verdict.succeeded_by:
+        lines += _whose_merit(by_id["W1"], preset)
     if "W5" in by_id:
         told = "is seen" if verdict.falsified else "is not seen"
         lines.append(f"The falsifier, that excess diffusion raises the loss, {told}.")
     return "\n".join(lines)
 
 
-def _by_noise(one: Judged) -> bool:
-    """Whether an arm with noise is better than the same heads without it."""
-    ordinary = {row.baseline for row in one.hypothesis.rows if row.judged}
-    rows = zip(one.hypothesis.rows, one.results, strict=True)
-    return any(row.baseline not in ordinary and result.effect is Effect.BETTER for row, result in rows)
+def _whose_merit(one: Judged, preset: Preset) -> list[str]:
+    """What the rows beside W1 say of its cause: the noise, the particles, or the step of W_O in a mean of heads."""
+    rows = list(zip(one.hypothesis.rows, one.results, strict=True))
+    noisy = {row.treated for row, _ in rows if row.judged}
+    ordinary = {row.baseline for row, _ in rows if row.judged}
+    scaled = {arm.name for arm in preset.arms if arm.attention == "multihead_mean"}
+    lines = []
+    own = [result.effect for row, result in rows if row.treated in noisy and row.baseline not in ordinary]
+    if own and Effect.BETTER not in own:
+        lines.append(
+            "W1 is no merit of the noise: no arm with it is better than the same heads without, and these, too, are "
+            "better than ordinary attention."
+        )
+    same = [result.effect for row, result in rows if row.baseline in scaled]
+    if same and set(same) == {Effect.EQUIVALENT}:
+        lines.append(
+            "Nor is it one of the particles: ordinary attention whose W_O is trained with the step that it has in a "
+            "mean of heads, one over their number, does as well."
+        )
+    return lines
 
 
 def difference(result: Result) -> str:

@@ -49,8 +49,8 @@ class Arm:
             )
         if not (math.isfinite(self.beta) and self.beta >= 0):
             raise InputError(f"beta is finite and >= 0; arm {self.name} has {self.beta}")
-        if self.attention == "multihead" and self.beta:
-            raise InputError(f"only particles diffuse; arm {self.name} is multihead with beta {self.beta}")
+        if self.attention != "particles" and self.beta:
+            raise InputError(f"only particles diffuse; arm {self.name} is {self.attention} with beta {self.beta}")
 
     def diffusion(self, steps: int) -> Schedule:
         """beta_k for a run of `steps` steps; annealed, the last step has beta / steps and a next one would have 0."""

@@ -21,6 +21,7 @@ from mfcheck.errors import InputError
 from mfcheck.experiments.wikitext.checkpoint import load_checkpoint, save_checkpoint, write_whole
 from mfcheck.experiments.wikitext.matching import Matched, match
 from mfcheck.experiments.wikitext.measure import measure
+from mfcheck.experiments.wikitext.model import as_applied
 from mfcheck.experiments.wikitext.prepared import Windows, read_prepared
 from mfcheck.experiments.wikitext.preset import Preset
 from mfcheck.experiments.wikitext.train import Run, begin, train
@@ -133,6 +134,7 @@ def _run(cell: Cell) -> dict[str, Any]:
     with _peak_memory(preset.training.device) as memory:
         train(run, _Watch(cell, identity))
         save_checkpoint(checkpoint, run, identity)
+    as_applied(run.model)
     outcome = {
         "identity": identity,
         "preset": preset.name,

@@ -90,6 +90,8 @@ def hypotheses(preset: Preset) -> tuple[Hypothesis, ...]:
     noisy = [arm for arm in preset.arms if arm.beta]
     grid = [arm for arm in noisy if arm.beta <= LARGEST_BETA]
     quiet = [arm for arm in preset.arms if arm.attention == "particles" and not arm.beta]
+    scaled = [arm for arm in preset.arms if arm.attention == "multihead_mean"]
+    same_step = [(one, arm) for one in quiet for arm in scaled if one.heads == arm.heads and one.head_width is None]
     without = {arm.name: zero_of(arm, preset) for arm in noisy}
     annealed = [(arm, twin) for arm in grid if (twin := _twin(arm, preset, schedule="annealed")) is not None]
     raw = [(arm, twin) for arm in grid if (twin := _twin(arm, preset, scaling="raw")) is not None]
@@ -100,7 +102,10 @@ def hypotheses(preset: Preset) -> tuple[Hypothesis, ...]:
             tuple(Row("log_perplexity", arm.name, plain) for arm in grid)
             # whether it is the noise's doing: heads without it against ordinary ones, and with it against without
             + tuple(Row("log_perplexity", arm.name, plain, judged=False) for arm in quiet)
-            + tuple(Row("log_perplexity", arm.name, without[arm.name], judged=False) for arm in grid),
+            + tuple(Row("log_perplexity", arm.name, without[arm.name], judged=False) for arm in grid)
+            # and whether it is the particles': ordinary heads whose W_O has the step that a mean's has
+            + tuple(Row("log_perplexity", arm.name, plain, judged=False) for arm in scaled)
+            + tuple(Row("log_perplexity", one.name, arm.name, judged=False) for one, arm in same_step),
             any_is(Effect.BETTER),
             "supported: an arm with noise is better; refuted: all are decided and none is",
         ),

@@ -9,12 +9,14 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from mfcheck.attention.particles import ParticleAttention
 from mfcheck.errors import InputError
 from mfcheck.statistics.seeds import Stream
 
-ATTENTIONS = ("multihead", "particles")
+#: multihead_mean is nn.MultiheadAttention whose parameters hold W_O times the number of heads, as those of a mean do.
+ATTENTIONS = ("multihead", "multihead_mean", "particles")
 #: Standard deviation of embeddings and weights at the start, times sqrt(d): GPT-2's 0.02 at its d = 768 (Radford et
 #: al. 2019). Of those that write into the residual stream it is divided by sqrt(2 layers), so that it does not grow.
 INITIAL_SCALE = 0.5
@@ -41,7 +43,7 @@ class Shape:
             raise InputError(f"a model's sizes are whole numbers >= 1; they came as {self}")
         if self.attention not in ATTENTIONS:
             raise InputError(f"attention is one of {', '.join(ATTENTIONS)}; it came as {self.attention!r}")
-        if self.attention == "multihead" and self.heads * self.head_width != self.width:
+        if self.attention != "particles" and self.heads * self.head_width != self.width:
             raise InputError(
                 f"nn.MultiheadAttention has heads of width d / heads; {self.heads} heads of {self.head_width} do not "
                 f"make {self.width}"
@@ -56,7 +58,7 @@ class Block(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.norm_1 = nn.LayerNorm(shape.width)
-        if shape.attention == "multihead":
+        if shape.attention != "particles":
             self.attention: nn.Module = nn.MultiheadAttention(shape.width, shape.heads, batch_first=True)
         else:
             self.attention = ParticleAttention(shape.width, shape.heads, batch_first=True, head_dim=shape.head_width)
@@ -122,7 +124,32 @@ def initial_model(shape: Shape, source: Stream) -> LanguageModel:
     for index, block in enumerate(model.blocks):
         assert isinstance(block, Block)
         _draw_attention(block.attention, shape, sd, writes, source.child("attention", index))
+        if isinstance(block.attention, nn.MultiheadAttention) and shape.attention == "multihead_mean":
+            parametrize.register_parametrization(block.attention.out_proj, "weight", _MeanOf(shape.heads))
     return model
+
+
+def as_applied(model: LanguageModel) -> None:
+    """Ends a training: W_O that was held M-fold becomes what it is applied as, and the model an ordinary one."""
+    for block in model.blocks:
+        assert isinstance(block, Block)
+        output = getattr(block.attention, "out_proj", None)
+        if isinstance(output, nn.Module) and parametrize.is_parametrized(output):
+            parametrize.remove_parametrizations(output, "weight", leave_parametrized=True)
+
+
+class _MeanOf(nn.Module):
+    """W_O as the mean's: what is trained is M times what is applied, so that an optimiser's step is M times smaller."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, trained: Tensor) -> Tensor:
+        return trained / self.heads
+
+    def right_inverse(self, applied: Tensor) -> Tensor:
+        return applied * self.heads
 
 
 @torch.no_grad()

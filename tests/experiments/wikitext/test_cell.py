@@ -82,6 +82,19 @@ def test_arms_of_a_seed_are_paired_and_seeds_are_not(cell: Cell) -> None:
     assert abs(losses["multihead-8", 0][0] - losses["multihead-8", 1][0]) > 1e-3
 
 
+def test_ordinary_heads_with_the_step_of_a_mean_are_measured_as_ordinary_ones(cell: Cell) -> None:
+    arm = replace(cell.preset.arm("multihead-8"), name="mean", attention="multihead_mean")
+    cell = replace(cell, preset=replace(cell.preset, arms=(*cell.preset.arms, arm)), arm="mean")
+    outcome = ran(cell)
+    assert [row["kept"] for row in outcome["kept"]] == [
+        row["kept"] for row in ran(replace(cell, arm="multihead-8"))["kept"]
+    ]
+    assert outcome["parameter_ratio"] == 1 and outcome["gradient"]["across_particles"] > 0
+    # taken up at its last step it is measured again to the same numbers
+    (cell.place / cells.OUTCOME).unlink()
+    assert without_clock(ran(cell)) == without_clock(outcome)
+
+
 def test_noise_goes_to_particles_alone_and_the_exposure_is_as_applied(
     cell: Cell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,3 +161,20 @@ def test_a_preset_of_ones_own_is_checked_key_by_key(tmp_path: Path) -> None:
     refused(text.replace("steps = 40", 'steps = "40"'), "wrong type")
     with pytest.raises(InputError, match=r"no preset is called 'huge' .* there are paper, small, tiny"):
         read_preset("huge")
+
+
+def test_ordinary_heads_with_the_step_of_a_mean_learn_as_particles_do() -> None:
+    """Adam does not see a parameter's scale: W_O held M times as large moves M times less."""
+    losses = {}
+    for attention in ("particles", "multihead_mean", "multihead"):
+        model = initial_model(replace(ORDINARY, attention=attention), stream(5))
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-16)
+        tokens = torch.randint(50, (8, 13), generator=torch.Generator().manual_seed(0))
+        for _ in range(8):
+            loss = model.loss(tokens)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        losses[attention] = float(loss.detach())
+    assert losses["multihead_mean"] == pytest.approx(losses["particles"], abs=2e-3)
+    assert abs(losses["multihead"] - losses["particles"]) > 2e-2

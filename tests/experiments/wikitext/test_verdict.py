@@ -167,3 +167,13 @@ def test_tables_and_words_say_what_was_found() -> None:
     words = plain_words(verdict, SMALL, "made up")
     assert "a success, by W4" in words and "raises the loss, is seen" in words
     assert MARGINS["similarity"] == 0.02
+
+
+def test_what_all_particles_share_is_no_merit_of_the_noise_nor_of_particles() -> None:
+    below = {arm.name: (-0.09, 0.0, 0.0) for arm in SMALL.arms if arm.attention == "particles"}
+    ordinary = {"multihead-8-mean": (-0.09, 0.0, 0.0)}
+    told = [plain_words(judge_wikitext(seeds(12, shift), SMALL), SMALL, "text") for shift in (below, below | ordinary)]
+    assert all("success, by W1" in text and "W1 is no merit of the noise" in text for text in told)
+    assert ["Nor is it one of the particles" in text for text in told] == [False, True]
+    noisy = {"particles-8-beta-1e-4": (-0.04, 0.0, 0.0)}
+    assert "no merit" not in plain_words(judge_wikitext(seeds(12, noisy), SMALL), SMALL, "text")
