@@ -1,7 +1,8 @@
 """Language model: perplexity of particles less ordinary attention's at equal FLOPs, for 8, 16 and 32 particles.
 
 To see: paired differences with 95 % intervals, beside the counts that were matched. Refuted is W1 (a lower
-perplexity at equal compute) where an arm with noise, a square, lies right of the grey margin or in it.
+perplexity at equal compute) where an arm with noise, a square, lies right of the grey margin or in it. The diamond is
+ordinary attention whose W_O takes the step that it has in a mean: where it lies with the particles, the step is why.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     arms = {key: np.array(value) for key, value in outcomes["W1"].data["arms"].items()}
     log = arms["log_perplexity"]
     reference = log[arms["attention"] == "multihead"][0]
-    rows = np.flatnonzero(arms["attention"] == "particles")
+    rows = np.flatnonzero(arms["attention"] != "multihead")
     n = log.shape[1]
     figure, (axes,) = new_figure(height=0.24 * len(rows) + 0.9, width=5.2)
     margin = 100 * np.expm1(MARGINS["log_perplexity"])
@@ -32,6 +33,8 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
         difference = 100 * np.expm1(log[index] - reference)
         half = float(stats.t.isf(0.025, n - 1)) * difference.std(ddof=1) / np.sqrt(n)
         colour, marker = (ORANGE, "s") if arms["beta"][index] else (BLUE, "o")
+        if arms["attention"][index] == "multihead_mean":
+            colour, marker = BLACK, "D"
         axes.errorbar([difference.mean()], [place], xerr=[half], fmt=marker, color=colour, ms=3.5, capsize=2)
         told = f"FLOPs x {arms['flop_ratio'][index]:.2f}, parameters x {arms['parameter_ratio'][index]:.2f}"
         axes.annotate(told, (1, place), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
@@ -39,5 +42,5 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     axes.set_yticks(range(len(rows)), [str(name) for name in arms["name"][rows]], fontsize=6)
     axes.invert_yaxis()
     axes.set_xlabel("test perplexity over nn.MultiheadAttention's, per cent")
-    axes.set_title(f"W1 (n = {n} paired seeds; squares: with noise; grey: within 1 %)", loc="left")
+    axes.set_title(f"W1 (n = {n} paired seeds; squares: with noise; diamond: ordinary; grey: 1 %)", loc="left")
     return figure

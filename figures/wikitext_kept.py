@@ -17,6 +17,7 @@ from mfcheck.plots import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, new_figure
 NEEDS = ("W1",)
 SHOWN = (
     ("multihead-8", BLACK, "D", "nn.MultiheadAttention"),
+    ("multihead-8-mean", "0.5", "d", "the same, a mean's step of $W_O$"),
     ("particles-8", BLUE, "o", r"M = 8, $\beta = 0$"),
     ("particles-8-beta-1e-3", ORANGE, "s", r"M = 8, $\beta = 10^{-3}$"),
     ("particles-8-beta-1e-2", RED, "v", r"M = 8, $\beta = 10^{-2}$"),
