@@ -42,5 +42,5 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
     axes.set_yticks(range(len(rows)), [str(name) for name in arms["name"][rows]], fontsize=6)
     axes.invert_yaxis()
     axes.set_xlabel("test perplexity over nn.MultiheadAttention's, per cent")
-    axes.set_title(f"W1 (n = {n} paired seeds; squares: with noise; diamond: ordinary; grey: 1 %)", loc="left")
+    axes.set_title(f"W1 (n = {n} paired seeds; squares: noise; diamond: ordinary)", loc="left")
     return figure
