@@ -19,7 +19,7 @@ from mfcheck.experiments.toy_gate.arms import ARMS, MAIN, RECIPE
 from mfcheck.experiments.toy_gate.metrics import METRICS
 from mfcheck.experiments.toy_gate.seeds import TASK, run_seeds
 from mfcheck.experiments.toy_gate.verdict import ALPHA, Arms, GateVerdict
-from mfcheck.outcome import CriterionOutcome, Outcome, digest
+from mfcheck.outcome import CriterionOutcome, Outcome, digest, outcome_of_hypothesis
 from mfcheck.runner import versions
 from mfcheck.statistics.seeds import stream
 from mfcheck.statistics.verdict import Region, judge
@@ -201,28 +201,18 @@ def outcomes_of(verdict: GateVerdict, header: Mapping[str, Any], seeds: Sequence
             region = Region.around(0.0, absolute=result.margin)
             name = f"{METRICS[row.metric].label}, {row.treated} - {row.baseline}"
             criteria.append(CriterionOutcome(name, estimate, region, *judge(estimate, region)))
-        made.append(
-            Outcome(
-                claim=one.hypothesis.id,
-                control=None,
-                statement=one.hypothesis.statement,
-                prediction=one.hypothesis.rule_in_words,
-                verdict=one.verdict,
-                expected=one.verdict,
-                criteria=tuple(criteria),
-                n=verdict.n,
-                looks=1,
-                alpha=ALPHA,
-                seed=header["root"],
-                profile="gate",
-                device=header["device"],
-                versions=header["versions"],
-                seconds=0.0,
-                started="",
-                identity=digest(header["code"], header["root"], verdict.n),
-                data=data,
-            )
-        )
+        h = one.hypothesis
+        about = {
+            "n": verdict.n,
+            "alpha": ALPHA,
+            "seed": header["root"],
+            "profile": "gate",
+            "device": header["device"],
+            "versions": header["versions"],
+            "identity": digest(header["code"], header["root"], verdict.n),
+            "data": data,
+        }
+        made.append(outcome_of_hypothesis(h.id, h.statement, h.rule_in_words, one.verdict, criteria, **about))
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,29 @@ def append_outcome(path: Path, outcome: Outcome) -> None:
             raise OSError(f"only {written} bytes of the outcome of {outcome.name} fitted into {path}")
     finally:
         os.close(descriptor)
+
+
+def outcome_of_hypothesis(
+    id_: str, statement: str, rule: str, verdict: Verdict, criteria: Sequence[CriterionOutcome], **about: Any
+) -> Outcome:
+    """The outcome of a hypothesis that an experiment judges by a rule of its own; it is expected to be what it is.
+
+    rule: in words. about: the fields of `Outcome` that say how it was made: n, alpha, seed, profile, device, versions,
+    identity, data.
+    """
+    return Outcome(
+        claim=id_,
+        control=None,
+        statement=statement,
+        prediction=rule,
+        verdict=verdict,
+        expected=verdict,
+        criteria=tuple(criteria),
+        looks=1,
+        seconds=0.0,
+        started="",
+        **about,
+    )
 
 
 def read_outcomes(path: str | Path) -> list[Outcome]:

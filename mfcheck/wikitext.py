@@ -9,7 +9,7 @@ from typing import Any
 from mfcheck.experiments.wikitext.preset import Preset
 from mfcheck.experiments.wikitext.shown import shown_arms
 from mfcheck.experiments.wikitext.verdict import ALPHA, Seed, WikitextVerdict
-from mfcheck.outcome import CriterionOutcome, Outcome, digest
+from mfcheck.outcome import CriterionOutcome, Outcome, digest, outcome_of_hypothesis
 from mfcheck.runner import versions
 from mfcheck.statistics.verdict import Region, judge
 
@@ -29,26 +29,16 @@ def outcomes_of(verdict: WikitextVerdict, seeds: Sequence[Seed], preset: Preset)
             estimate = replace(result.estimate, details=details)
             region = Region.around(0.0, absolute=result.margin)
             criteria.append(CriterionOutcome(row.name, estimate, region, *judge(estimate, region)))
-        made.append(
-            Outcome(
-                claim=one.hypothesis.id,
-                control=None,
-                statement=one.hypothesis.statement,
-                prediction=one.hypothesis.rule_in_words,
-                verdict=one.verdict,
-                expected=one.verdict,
-                criteria=tuple(criteria),
-                n=verdict.n,
-                looks=1,
-                alpha=ALPHA,
-                seed=0,
-                profile=f"wikitext {preset.name}",
-                device=preset.training.device,
-                versions=versions(),
-                seconds=0.0,
-                started="",
-                identity=digest(preset.name, verdict.n),
-                data={} if made else {"arms": shown_arms(seeds, preset)},
-            )
-        )
+        h = one.hypothesis
+        about = {
+            "n": verdict.n,
+            "alpha": ALPHA,
+            "seed": 0,
+            "profile": f"wikitext {preset.name}",
+            "device": preset.training.device,
+            "versions": versions(),
+            "identity": digest(preset.name, verdict.n),
+            "data": {} if made else {"arms": shown_arms(seeds, preset)},
+        }
+        made.append(outcome_of_hypothesis(h.id, h.statement, h.rule_in_words, one.verdict, criteria, **about))
     return made
