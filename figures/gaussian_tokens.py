@@ -32,7 +32,7 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
         (outcomes[WITHOUT_LOGITS].data, "believed", RED, ":", "with A left out"),
     ):
         _ellipse(plane, np.array(data[f"{kind}_mean"]), np.array(data[f"{kind}_covariance"]), colour, style, label)
-    plane.set_aspect("equal", adjustable="datalim")
+    plane.set_aspect("equal")
     low, high = plane.get_ylim()
     plane.set_ylim(low, high + 0.45 * (high - low))  # room for the legend above the data
     plane.set_xlabel(r"token coordinate $x_1$")

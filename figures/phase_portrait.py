@@ -74,7 +74,7 @@ def _portrait(axes: Axes, outcome: Outcome, index: int, colour: str, size: float
     levels = [*_levels(density), density.max()]
     axes.contourf(centres, centres, density.T, levels=levels, colors=("0.92", "0.82", "0.66"))
     heads = np.array(outcome.data["heads"][index])
-    axes.plot(heads[:, 0], heads[:, 1], ".", color=colour, ms=size, mew=0)
+    axes.plot(heads[:, 0], heads[:, 1], ".", color=colour, ms=size, mew=0, rasterized=True)
     axes.set_xlim(-SHOWN, SHOWN)
     axes.set_ylim(-SHOWN, SHOWN)
     axes.set_aspect("equal")

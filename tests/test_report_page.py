@@ -168,3 +168,11 @@ def test_every_interval_and_picture_has_words_for_a_screen_reader() -> None:
     assert text.count('role="img" aria-label=') == sum(len(o.criteria) for o in FOUND if o.control is None)
     assert f'alt="{PICTURES[0].caption}"' in text
     assert SUPPORTED.name in text
+
+
+def test_a_difference_judged_by_a_rule_of_its_own_has_its_word() -> None:
+    row = criterion(
+        Estimate(-0.09, -0.1, -0.08, 0.95, 12, details={"word": "better"}), Region.around(0.0, absolute=0.01)
+    )
+    text = page([outcome(claim="W1", criteria=(row,), profile="wikitext small")])
+    assert "<td>better</td>" in text and "REFUTED</span></td>" not in text
