@@ -75,8 +75,8 @@ def test_figures_are_listed_with_what_they_show_and_drawn_in_the_formats_asked_f
         append_outcome(place / "outcomes" / "outcomes.jsonl", outcome)
     result = CliRunner().invoke(app, ["figures", "--format", "svg", "--out", "pictures"])
     assert [path.name for path in (place / "pictures").iterdir()] == ["ratio.svg"], result.output
-    result = CliRunner().invoke(app, ["figures", "--format", "gif"])
-    assert result.exit_code == 2 and "a format is one of png, pdf, svg; it came as gif" in result.output
+    result = CliRunner().invoke(app, ["figures", "--format", "jpg"])
+    assert result.exit_code == 2 and "a format is one of png, pdf, svg, gif; it came as jpg" in result.output
 
 
 def mfcheck(*arguments: str, cwd: Path, path: Path = ROOT) -> subprocess.CompletedProcess[str]:
