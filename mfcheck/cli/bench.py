@@ -25,8 +25,9 @@ def bench(
             raise InputError(f"benchmarks are in the repository, not in the installed package; no folder {folder}")
         scripts = {p.stem: p for p in sorted(folder.glob("*.py")) if '__name__ == "__main__"' in p.read_text("utf-8")}
         if name is None:
+            width = max(map(len, scripts))
             for stem, path in scripts.items():
-                typer.echo(f"{stem:16} {path.read_text('utf-8').split(chr(10))[0].strip(chr(34))}")
+                typer.echo(f"{stem:{width}}  {path.read_text('utf-8').split(chr(10))[0].strip(chr(34))}")
             return
         if name not in scripts:
             raise InputError(f"no benchmark is called {name}; there are {', '.join(scripts)}")

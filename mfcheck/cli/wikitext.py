@@ -38,6 +38,7 @@ def wikitext(
     recorded: Annotated[bool, typer.Option("--recorded", help="Judge the run on record; train nothing.")] = False,
     record: Annotated[Path | None, typer.Option(help="Write the record OUT/record.jsonl to this file too.")] = None,
     docs: Annotated[Path | None, typer.Option(help="Also renew the tables in this Markdown file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
     """Train the arms of a preset with paired seeds, on this machine or a Dask cluster, and say what came of it.
 
@@ -52,7 +53,7 @@ def wikitext(
 
         chosen = presets.read_preset(preset)
         if recorded:
-            _judge(read_record(chosen.name).outcomes, chosen, docs, out)
+            _judge(read_record(chosen.name).outcomes, chosen, docs, out, json)
             raise typer.Exit(0)
         resolved = resolve_device(device or chosen.training.device)
         chosen = replace(chosen, seeds=seeds or chosen.seeds, training=replace(chosen.training, device=resolved))
@@ -64,7 +65,7 @@ def wikitext(
         swept = _run(table(chosen, folder), data, workers, scheduler)
         for path in (folder / "record.jsonl", *([record] if record else [])):
             _keep(path, swept, preset if preset in presets.preset_names() else str(Path(preset).resolve()))
-        _judge(swept.outcomes, chosen, docs, folder)
+        _judge(swept.outcomes, chosen, docs, folder, json)
     except InputError as error:
         refuse("wikitext", error)
     except OSError as error:
@@ -94,34 +95,40 @@ def _run(cells: Sequence[Cell], data: Path | None, workers: int, scheduler: str 
     return swept
 
 
-def _judge(outcomes: Sequence[Any], preset: Preset, docs: Path | None, folder: Path | None) -> None:
-    """Prints arms, differences and words; leaves outcomes for figures and report in the folder."""
+def _judge(outcomes: Sequence[Any], preset: Preset, docs: Path | None, folder: Path | None, json: bool) -> None:
+    """Prints arms, differences and words, or all of it as JSON; leaves outcomes for figures in the folder."""
+    from json import dumps
+
     from rich.console import Console
 
     from mfcheck.experiments.wikitext.verdict import judge_wikitext, whole_seeds
-    from mfcheck.report.wikitext import arms_table, markdown, plain_words, update_docs, verdict_table
+    from mfcheck.outcome import append_outcome
+    from mfcheck.report import wikitext as shown
+    from mfcheck.wikitext import outcomes_of
 
     seeds = whole_seeds(outcomes, preset)
     if not seeds:
         raise InputError("no seed has an outcome of every arm, so that there is nothing to compare")
     console = Console()
-    console.print(arms_table(seeds, preset))
+    if not json:
+        console.print(shown.arms_table(seeds, preset))
     if len(seeds) < 2:
-        typer.echo("a verdict takes at least two seeds")
+        typer.echo("a verdict takes at least two seeds", err=json)
         return
-    verdict = judge_wikitext(seeds, preset)
-    console.print(verdict_table(verdict))
-    typer.echo(plain_words(verdict, preset, outcomes[0]["said"]))
+    verdict, said = judge_wikitext(seeds, preset), outcomes[0]["said"]
+    if json:
+        typer.echo(dumps(shown.as_json(verdict, preset, said)))
+    else:
+        console.print(shown.verdict_table(verdict))
+        typer.echo(shown.plain_words(verdict, preset, said))
     if docs is not None:
-        update_docs(docs, markdown(verdict, seeds, preset))
-        typer.echo(f"{docs}: tables renewed")
+        shown.update_docs(docs, shown.markdown(verdict, seeds, preset))
+        typer.echo(f"{docs}: tables renewed", err=json)
     if folder is not None:
-        from mfcheck.outcome import append_outcome
-        from mfcheck.wikitext import outcomes_of
-
         for outcome in outcomes_of(verdict, seeds, preset):
             append_outcome(folder / "outcomes.jsonl", outcome)
-        typer.echo(f"outcomes in {folder}; figures of them: mfcheck figures wikitext_beta --outcomes {folder}")
+        made = f"outcomes in {folder}; figures of them: mfcheck figures wikitext_beta --outcomes {folder}"
+        typer.echo(made, err=json)
 
 
 def _plan(swept: Swept, preset: Preset) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -37,7 +38,7 @@ COLUMNS: tuple[tuple[str, Number, int], ...] = (
     ("tokens/s", lambda o: o["tokens_per_second"], 0),
     ("peak MB", lambda o: o["peak_memory_bytes"] / 1e6, 0),
 )
-ON_TERMINAL = ("test perplexity", "training loss", "rise with half kept", "map cosine", "exposure", "tokens/s")
+ON_TERMINAL = ("test perplexity", "rise with half kept", "map cosine", "tokens/s")
 NOTES = (
     "Means over seeds, with standard errors where they vary. Training loss: nats a token, mean of the last fifth of "
     "the steps; roughness: its jitter there. Rise with half kept: of the perplexity, in per cent. Gradient noise: "
@@ -80,7 +81,7 @@ def verdict_table(verdict: WikitextVerdict) -> Table:
     """A rich table: a row a hypothesis with its verdict, and under it a row for each paired difference."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("id", no_wrap=True)
-    table.add_column("hypothesis, and paired differences", ratio=1)
+    table.add_column("hypothesis, and paired differences", ratio=1, overflow="fold")
     for name in ("difference", "p (Holm)", "verdict"):
         table.add_column(name, no_wrap=True)
     for one in verdict.judged:
@@ -102,6 +103,34 @@ def plan_table(planned: Sequence[Planned]) -> Table:
         margin = MARGINS[one.row.metric]
         table.add_row(one.row.name, f"{margin:.4f}", f"{one.sd:.4f}", str(one.to_see), str(one.to_call_equivalent))
     return table
+
+
+def as_json(verdict: WikitextVerdict, preset: Preset, said: str) -> dict[str, Any]:
+    """What a script would read: the hypotheses with their verdicts and the paired differences under them."""
+    hypotheses = []
+    for one in verdict.judged:
+        rows = [
+            {
+                "name": row.name,
+                "judged": row.judged,
+                "mean": result.estimate.point,
+                "lower": result.estimate.lower,
+                "upper": result.estimate.upper,
+                "level": result.estimate.level,
+                "sign_flip_holm": result.p_difference,
+                "equivalence_holm": result.p_equivalence,
+                "word": result.effect.value,
+            }
+            for row, result in zip(one.hypothesis.rows, one.results, strict=True)
+        ]
+        h = one.hypothesis
+        hypotheses.append(
+            {"id": h.id, "statement": h.statement, "rule": h.rule_in_words, "verdict": one.verdict.value, "rows": rows}
+        )
+    words = plain_words(verdict, preset, said).split("\n")
+    succeeded, falsified = verdict.succeeded_by, verdict.falsified
+    return {"preset": preset.name, "n": verdict.n, "hypotheses": hypotheses, "succeeded_by": succeeded,
+            "falsified": falsified, "words": words}  # fmt: skip
 
 
 def plain_words(verdict: WikitextVerdict, preset: Preset, said: str) -> str:

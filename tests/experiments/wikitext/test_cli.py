@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -132,3 +133,13 @@ def test_a_record_is_read_as_it_was_written_to_seven_digits(tmp_path: Path) -> N
     (tmp_path / "r.jsonl").write_text("{}\n", encoding="utf-8")
     with pytest.raises(InputError, match="is no record of"):
         read_record(str(tmp_path / "r.jsonl"))
+
+
+def test_the_run_on_record_is_judged_as_json() -> None:
+    code, output = typed("--preset", "small", "--recorded", "--json")
+    found = json.loads(output)
+    assert code == 0 and found["n"] == 12 and found["hypotheses"][0]["id"] == "W1"
+    # the finding of docs/wikitext.md
+    words = {row["name"]: row["word"] for one in found["hypotheses"] for row in one["rows"]}
+    assert words["log_perplexity: multihead-8-mean - multihead-8"] == "better"
+    assert words["log_perplexity: particles-8 - multihead-8-mean"] == "equivalent"
