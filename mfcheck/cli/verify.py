@@ -54,6 +54,9 @@ def verify(
         os.devnull,
         "-p",
         "no:cacheprovider",
+        # the catalogue has been imported to look the claims up
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
         "-q",
         f"--mfcheck-profile={profile}",
         f"--mfcheck-seed={seed}",
