@@ -13,7 +13,7 @@ import mfcheck
 from mfcheck import HeadSpec, InputError, check_head
 from mfcheck.conformance.applicable import CLAIMS
 from mfcheck.conformance.head_properties import NAMES
-from mfcheck.heads import linear_attention, matrix_softmax, scalar_softmax
+from mfcheck.heads import l2_attention, linear_attention, matrix_softmax, scalar_softmax
 
 #: benchmarks/head_conformance.py runs all shipped heads over 50 seeds.
 GOOD = (scalar_softmax("tanh"), linear_attention(2), nn.MultiheadAttention(2, 1))
@@ -47,6 +47,13 @@ def test_the_claims_are_those_of_the_catalogue() -> None:
 def test_equal_seeds_give_equal_reports() -> None:
     first, second = (check_head(matrix_softmax(2), only=("gradient", "lipschitz_in_x"), seed=3) for _ in range(2))
     assert first.results == second.results
+
+
+def test_tokens_that_tie_and_cancel_until_rounding_breaks_the_tie_are_no_growth() -> None:
+    """At logits of |theta|^2 > 1 / eps one of two cancelling tokens wins: |v| jumps to |theta|, not beyond."""
+    report = check_head(l2_attention(2), only=("growth",), seed=33)
+    assert report.passed, str(report)
+    assert report.facts["growth"] < 1.5
 
 
 @pytest.mark.parametrize("seed", [0, 1])
