@@ -9,7 +9,7 @@ READY   := .venv/ready
 .PHONY: verify test readme clean
 
 verify: $(READY)
-	@status=0; \
+	@mkdir -p $(OUT); status=0; \
 	$(BIN)/pytest paper_checks -n auto --mfcheck-profile $(PROFILE) --mfcheck-seed $(SEED) --mfcheck-out $(OUT) || status=$$?; \
 	$(BIN)/mfcheck wikitext --preset small --recorded --out $(OUT) >$(OUT)/wikitext.txt || status=$$?; \
 	$(BIN)/mfcheck figures --outcomes $(OUT) || status=$$?; \

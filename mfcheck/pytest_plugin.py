@@ -208,13 +208,14 @@ class Keeper:
         from mfcheck.report.words import counts
 
         outcomes = [Outcome.from_json(line) for line in self.lines]
+        width = max(72, shutil.get_terminal_size(fallback=(150, 24)).columns)
         console = Console(
-            width=max(120, shutil.get_terminal_size(fallback=(150, 24)).columns),
+            width=width,
             force_terminal=bool(terminalreporter.hasmarkup),
             color_system="auto" if terminalreporter.hasmarkup else None,
         )
         with console.capture() as capture:
-            console.print(summary_table(outcomes))
+            console.print(summary_table(outcomes, width))
         terminalreporter.section("mfcheck")
         terminalreporter.write(capture.get())
         terminalreporter.write_line(counts(outcomes, *self.registered))

@@ -188,7 +188,7 @@ SAME = "attention-map cosine, mean-field - raw"
 S6 = Claim(
     id="S6",
     statement="the outcome is the same under raw and mean_field scaling at equal beta",
-    prediction=f"cosine within {MARGINS['cosine']}; no: mean_field is the same at M beta",
+    prediction=f"cosine within {MARGINS['cosine']}; K2 says otherwise: the two agree at M beta, not at beta",
     source="K2: raw(eta, beta) = mean_field(eta / M, M beta)",
     hypotheses=HYPOTHESES + "; equal displacement of the drift",
     experiment=paired,
@@ -207,7 +207,7 @@ S6 = Claim(
 ADAM_HALF, ADAM_COSINE = "accuracy with half, Adam: noise - none", "attention-map cosine, Adam: noise - none"
 S7 = Claim(
     id="S7",
-    statement="Adam for the drift changes neither S2 nor S3 at equal exposure beta eta T (S1 takes the gate's seeds)",
+    statement="with Adam for the drift, at equal exposure beta eta T, noise does what S2 and S3 find under SGD",
     prediction=f"half-particle accuracy lower, cosine lower by {MARGINS['cosine']} and more; untested by the card",
     source=SOURCE,
     hypotheses=HYPOTHESES.replace("SGD", "Adam") + "; beta times the ratio of the step sizes",

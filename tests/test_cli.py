@@ -79,6 +79,12 @@ def test_figures_are_listed_with_what_they_show_and_drawn_in_the_formats_asked_f
     assert result.exit_code == 2 and "a format is one of png, pdf, svg, gif; it came as jpg" in result.output
 
 
+def test_help_and_completion_load_none_of_the_heavy_libraries() -> None:
+    code = "import sys, mfcheck.cli; print(*{'torch', 'scipy', 'matplotlib', 'pytest'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.split() == [], done.stdout + done.stderr
+
+
 def mfcheck(*arguments: str, cwd: Path, path: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, with the package of `path`."""
     return subprocess.run(

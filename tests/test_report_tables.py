@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from mfcheck.errors import InputError
 from mfcheck.report.tables import (
@@ -14,7 +13,7 @@ from mfcheck.report.tables import (
     SAMPLE_START,
     START,
     markdown_table,
-    summary_table,
+    printed,
     update_readme,
 )
 from mfcheck.report.words import counts, explain, interval
@@ -52,12 +51,13 @@ def test_counts_tell_claims_run_from_claims_registered() -> None:
     assert "controls refuted 0 / 12" in counts([OUTCOME, missed], 7, 12)
 
 
-def test_the_summary_shows_every_criterion_and_the_controls() -> None:
-    console = Console(width=160)
-    with console.capture() as capture:
-        console.print(summary_table([outcome(criteria=(SUPPORTED, REFUTED)), CONTROL]))
-    text = capture.get()
-    assert "SUPPORTED" in text and "REFUTED" in text and "1/1 refuted" in text and "0.5000 [0.4990, 0.5010]" in text
+@pytest.mark.parametrize("width", [72, 80, 110, 160])
+def test_the_summary_shows_every_criterion_and_the_controls(width: int) -> None:
+    text = printed([outcome(criteria=(SUPPORTED, REFUTED)), CONTROL], width)
+    assert max(map(len, text.splitlines())) <= width
+    for part in ("SUPPORTED", "REFUTED", "1/1 refuted", "0.5000 [0.4990, 0.5010]", str(SUPPORTED.region)):
+        assert part in text
+    assert "…" not in text
 
 
 def test_the_markdown_table_is_in_catalogue_order_and_escapes_bars() -> None:

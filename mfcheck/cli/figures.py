@@ -12,7 +12,6 @@ import typer
 
 from mfcheck.cli.refuse import refuse
 from mfcheck.errors import InputError
-from mfcheck.outcome import read_outcomes
 
 
 def figures(
@@ -26,6 +25,7 @@ def figures(
 ) -> None:
     """Draw the convergence figures from the outcomes of an earlier run. Exit code 2 where outcomes are missing."""
     from mfcheck import catalogue
+    from mfcheck.outcome import read_outcomes
     from mfcheck.report import gallery
 
     try:
