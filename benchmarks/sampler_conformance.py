@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mfcheck.conformance.broken import BROKEN
 from mfcheck.conformance.report import UNDECIDED, VIOLATED
-from mfcheck.conformance.sampler_matrix import GOOD, as_expected, page, statuses
+from mfcheck.conformance.sampler_matrix import GOOD, page, statuses
 
 PAGE = Path(__file__).parents[1] / "docs" / "conformance_samplers.md"
 
@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "conformance_samplers.md"
 def one(kind: str, name: str, seed: int) -> dict[str, str]:
     """The statuses of a rule by name, in a worker."""
     torch.set_num_threads(1)
-    rule = GOOD[name] if kind == "good" else next(each.rule for each in BROKEN if each.name == name)
+    rule = GOOD[name] if kind == "good" else next(each.brought for each in BROKEN if each.name == name)
     return statuses(rule, seed, budget=None)
 
 
@@ -58,7 +58,7 @@ def main(
             file.write(json.dumps([*task, result]) + "\n")
     broken = {each.name: found["broken", each.name, 0] for each in BROKEN}
     good = {name: [found["good", name, seed] for seed in range(seeds)] for name in GOOD}
-    missed = [each.name for each in BROKEN if not as_expected(each, broken[each.name])]
+    missed = [fault for each in BROKEN for fault in each.faults(broken[each.name])]
     counts = {
         status: sum(list(run.values()).count(status) for runs in good.values() for run in runs)
         for status in (VIOLATED, UNDECIDED)

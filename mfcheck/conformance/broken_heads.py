@@ -8,14 +8,13 @@ a mutant is softmax attention in the plane, logits x'Ay and value matrix V, with
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mfcheck.conformance.head_spec import HeadSpec
+from mfcheck.conformance.mutant import Broken, registered_in
 from mfcheck.heads import Head, Hypotheses, hardmax_attention, matrix_softmax
 from mfcheck.heads import causal as causal_attention
 from mfcheck.heads.protocol import average_of_tokens, inner_products, split_parameters
@@ -24,44 +23,8 @@ from mfcheck.heads.softmax import softmax_average
 D = 2
 
 
-@dataclass(frozen=True)
-class Broken:
-    """A mutant: what makes it, the property that it breaks, and those that fall with it, with the reason."""
-
-    make: Callable[[], Head | HeadSpec]
-    breaks: str
-    also: Mapping[str, str] = field(default_factory=dict)
-    needs_gpu: bool = False
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.make.__name__
-
-    @property
-    def says(self) -> str:
-        """What is wrong, in words."""
-        return str(self.make.__doc__).splitlines()[0]
-
-    @property
-    def target(self) -> str:
-        """pkg.module:name, as the command takes it."""
-        return f"{self.make.__module__}:{self.name}"
-
-
 BROKEN: list[Broken] = []
-
-
-def breaks(
-    name: str, also: Mapping[str, str] | None = None, *, needs_gpu: bool = False
-) -> Callable[[Callable[[], Head | HeadSpec]], Callable[[], Head | HeadSpec]]:
-    """Puts a maker among the broken heads."""
-
-    def register(make: Callable[[], Head | HeadSpec]) -> Callable[[], Head | HeadSpec]:
-        BROKEN.append(Broken(make, name, also or {}, needs_gpu))
-        return make
-
-    return register
+breaks = registered_in(BROKEN)
 
 
 def softmax(name: str, growth_power: float | None = 1.0, values: Any = None, **changed: Callable[..., Any]) -> Head:
@@ -304,18 +267,13 @@ def normalised_over_particles() -> Head:
     return softmax("normalised over particles", before=before)
 
 
+@breaks(
+    "lipschitz_in_law",
+    {
+        "lipschitz_in_x": "a tie is one of logits x'Ay: x moves it as tokens do",
+        "lipschitz_in_theta": "a tie is one of logits x'Ay: A moves it as tokens do",
+    },
+)
 def hardmax() -> Head:
     """All weight on the tokens of the largest logit: it jumps at a tie."""
     return dataclasses.replace(hardmax_attention(D), name="hardmax")
-
-
-BROKEN.append(
-    Broken(
-        hardmax,
-        "lipschitz_in_law",
-        {
-            "lipschitz_in_x": "a tie is one of logits x'Ay: x moves it as tokens do",
-            "lipschitz_in_theta": "a tie is one of logits x'Ay: A moves it as tokens do",
-        },
-    )
-)

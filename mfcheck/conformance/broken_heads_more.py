@@ -6,13 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mfcheck.conformance.broken_heads import BROKEN, Broken, D, breaks, parts, softmax
+from mfcheck.conformance.broken_heads import BROKEN, D, breaks, parts, softmax
 from mfcheck.conformance.head_spec import HeadSpec
 from mfcheck.heads import Head
 from mfcheck.heads.protocol import average_of_tokens
 from mfcheck.heads.softmax import softmax_average
 
-__all__ = ["BROKEN", "Broken"]
+__all__ = ["BROKEN"]
 
 
 @breaks("lipschitz_in_x")

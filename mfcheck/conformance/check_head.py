@@ -11,7 +11,7 @@ from mfcheck.conformance.applicable import applicable_claims, applying
 from mfcheck.conformance.head_properties import NAMES, PROPERTIES, HeadProperty
 from mfcheck.conformance.head_subject import Subject
 from mfcheck.conformance.head_understand import understand
-from mfcheck.conformance.report import UNDECIDED, VIOLATED, PropertyResult, Report
+from mfcheck.conformance.report import UNDECIDED, VIOLATED, PropertyResult, Report, check_names
 from mfcheck.conformance.surroundings import own_surroundings
 from mfcheck.errors import InputError
 from mfcheck.statistics.seeds import stream
@@ -43,7 +43,7 @@ def check_head(
     pkg.module:name, for the counterexamples' snippets. The report has .passed, .results, .to_json(), a readable str().
     Raises InputError with a sentence on what cannot be called as a head.
     """
-    with HeadCheck(
+    return HeadCheck(
         head,
         name=name,
         target=target,
@@ -52,8 +52,7 @@ def check_head(
         seed=seed,
         budget=budget,
         device=device,
-    ) as check:
-        return check.report(only)
+    ).report(only)
 
 
 class HeadCheck:
@@ -73,16 +72,9 @@ class HeadCheck:
         self._began = self.subject.clock.now
         self.results: dict[str, PropertyResult] = {}
 
-    def __enter__(self) -> HeadCheck:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        return None
-
     def result(self, name: str) -> PropertyResult:
         """The result of a property. Raises InputError where there is none of that name."""
-        if name not in NAMES:
-            raise InputError(f"no property is called {name}; there are {', '.join(NAMES)}")
+        check_names([name], NAMES)
         if name not in self.results:
             prop = PROPERTIES[NAMES.index(name)]
             for need in prop.needs:
@@ -96,9 +88,7 @@ class HeadCheck:
 
     def report(self, only: Sequence[str] = ()) -> Report:
         """The report on the properties named, or on all."""
-        unknown = sorted(set(only) - set(NAMES))
-        if unknown:
-            raise InputError(f"no property is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
+        check_names(only, NAMES)
         wanted = [name for name in NAMES if not only or name in only]
         for name in wanted:
             self.result(name)

@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, UNDECIDED, VIOLATED, PropertyResult, Report
+from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, UNDECIDED, VIOLATED, PropertyResult, Report, check_names
 from mfcheck.conformance.sampler_bench import Answer, Bench, Inapplicable, TooSlow, measure_speed
 from mfcheck.conformance.sampler_causes import Evidence, likely_causes
 from mfcheck.conformance.sampler_properties import NAMES, PROPERTIES, Property, in_order_of_need
 from mfcheck.conformance.sampler_rule import RuleFailure, UpdateRule, understand
 from mfcheck.conformance.sampler_snippet import snippet
 from mfcheck.conformance.surroundings import own_surroundings
+from mfcheck.conformance.target import name_of
 from mfcheck.errors import InputError
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.seeds import stream
@@ -64,14 +65,12 @@ def check_sampler(
         raise InputError(f"a scaling is one of {', '.join(SCALINGS)}; it came as {scaling!r}")
     if not 0 < alpha < 1:
         raise InputError(f"an error rate lies between 0 and 1; alpha came as {alpha}")
-    unknown = sorted(set(only) - set(NAMES))
-    if unknown:
-        raise InputError(f"no property is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    check_names(only, NAMES)
     if budget is not None and not budget > 0:
         raise InputError(f"a budget is a positive number of seconds, or None; it came as {budget}")
     if not 0 < samples < math.inf:
         raise InputError(f"samples are a positive multiple of the usual number; they came as {samples}")
-    shown = name or target or _name_of(make_optimizer)
+    shown = name or target or name_of(make_optimizer)
     began = time.perf_counter()
     root = stream(seed, "sampler")
     with own_surroundings(root.integer(31)) as printed:
@@ -144,6 +143,7 @@ def _measured(
         code = _code(bench, answer, target)
         if answer.violated is not None:
             return PropertyResult(each.name, VIOLATED, answer.violated, code), {}, dict(answer.facts)
+        # a property's share over its checks; half of it for the first look, a quarter for the second: together below it
         level = 1 - share / (len(answer.checks) * 2**look)
         judged = [(check, check.estimate(level)) for check in answer.checks]
         verdicts = [judge(estimate, check.region) for check, estimate in judged]
@@ -234,11 +234,3 @@ def _notes(rule: UpdateRule, bench: Bench, alpha: float, printed: io.StringIO) -
     if lines:
         notes.append(f"it printed {lines} lines, which are left out here")
     return tuple(notes)
-
-
-def _name_of(rule: object) -> str:
-    inner = rule
-    while hasattr(inner, "func") and not hasattr(inner, "__name__"):
-        inner = inner.func
-    name = getattr(inner, "__name__", type(rule).__name__)
-    return "the lambda" if name == "<lambda>" else str(name)

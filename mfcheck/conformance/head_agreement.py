@@ -9,7 +9,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mfcheck.conformance.head_checking import ROUNDING, drawn, failed, searched
+from mfcheck.conformance.head_checking import ROUNDING, apart, drawn, failed, searched
 from mfcheck.conformance.head_evaluation import NATIVE, way_of_batching
 from mfcheck.conformance.head_snippet import ASK, tensor
 from mfcheck.conformance.head_subject import Call, HeadFailure, Subject
@@ -74,7 +74,7 @@ def batches(subject: Subject) -> PropertyResult:
             for given in (together[k], spread[k]):
                 found = differ(subject, call, alone[k], given)
                 if found:
-                    words = f"input {k} of {count} gives another value in the batch: {_apart(found)}"
+                    words = f"input {k} of {count} gives another value in the batch: {apart(found)}"
                     return Violation(words, _batch(example))
         return None
 
@@ -125,7 +125,7 @@ def index_independent(subject: Subject) -> PropertyResult:
             if found:
                 moved = bool(differ(subject, call, together[m], turned[m]))
                 cause = "its place in the list" if moved else "the other particles"
-                words = f"particle {m} of {len(heads)} gives a value that depends on {cause}: {_apart(found)}"
+                words = f"particle {m} of {len(heads)} gives a value that depends on {cause}: {apart(found)}"
                 return Violation(words, _particles(heads))
         return None
 
@@ -167,7 +167,7 @@ def float32_agrees(subject: Subject) -> PropertyResult:
         if output.dtype != torch.float32 and "shape_and_dtype" not in subject.violated:
             return Violation(f"with float32 arguments it returned {output.dtype}", (single,))
         found = differ(subject, call, double, value, eps)
-        return Violation(f"float32 and float64 are apart: {_apart(found)}", lines) if found else None
+        return Violation(f"float32 and float64 are apart: {apart(found)}", lines) if found else None
 
     return searched(subject, name, drawn(subject), test, "to the rounding of float32")
 
@@ -187,10 +187,6 @@ def gpu_agrees(subject: Subject) -> PropertyResult:
         except HeadFailure as error:
             return SKIP if failed(subject, error) is SKIP else Violation(str(error), lines)
         found = differ(subject, call, here, there)
-        return Violation(f"CPU and GPU are apart: {_apart(found)}", lines) if found else None
+        return Violation(f"CPU and GPU are apart: {apart(found)}", lines) if found else None
 
     return searched(subject, name, drawn(subject), test, ROUNDING)
-
-
-def _apart(found: tuple[float, float]) -> str:
-    return f"{found[0]:.3g} apart, rounding allows {found[1]:.2g}"

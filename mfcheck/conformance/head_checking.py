@@ -64,8 +64,12 @@ def unless_equal(
     found = differ(subject, call, first, second)
     if found is None:
         return None
-    difference, allowed = found
-    return Violation(f"{words}: {difference:.3g} apart, rounding allows {allowed:.2g}", tuple(lines))
+    return Violation(f"{words}: {apart(found)}", tuple(lines))
+
+
+def apart(found: tuple[float, float]) -> str:
+    """What `differ` found, in words."""
+    return f"{found[0]:.3g} apart, rounding allows {found[1]:.2g}"
 
 
 def searched(

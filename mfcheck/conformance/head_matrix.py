@@ -10,10 +10,10 @@ from pathlib import Path
 
 import typer
 
-from mfcheck.conformance.broken_heads import Broken
 from mfcheck.conformance.broken_heads_more import BROKEN
 from mfcheck.conformance.check_head import check_head
 from mfcheck.conformance.head_properties import NAMES, PROPERTIES
+from mfcheck.conformance.mutant import Broken
 from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, UNDECIDED, VIOLATED
 
 MARKS = {HOLDS: "·", VIOLATED: "**X**", NOT_APPLICABLE: " ", UNDECIDED: "?"}
@@ -21,17 +21,8 @@ MARKS = {HOLDS: "·", VIOLATED: "**X**", NOT_APPLICABLE: " ", UNDECIDED: "?"}
 
 def statuses(broken: Broken, seed: int = 0) -> dict[str, str]:
     """The status of every property of a broken head, however long a machine under load takes."""
-    report = check_head(broken.make, target=broken.target, seed=seed, budget=None)
+    report = check_head(broken.brought, target=broken.target, seed=seed, budget=None)
     return {result.name: result.status for result in report.results}
-
-
-def faults(broken: Broken, found: Mapping[str, str]) -> list[str]:
-    """What is wrong with a row: the mutant's own property not violated, or one that is neither its own nor declared."""
-    violated = {name for name, status in found.items() if status == VIOLATED}
-    wrong = [] if broken.breaks in violated else [f"{broken.name}: {broken.breaks} is {found[broken.breaks]}"]
-    return wrong + [
-        f"{broken.name}: {name} is violated, too" for name in sorted(violated - {broken.breaks} - set(broken.also))
-    ]
 
 
 def page(rows: Iterable[tuple[Broken, Mapping[str, str]]]) -> str:
@@ -82,8 +73,9 @@ def main(out: Path) -> None:
             continue
         found = statuses(broken)
         rows.append((broken, found))
-        wrong += faults(broken, found)
-        typer.echo(f"{broken.name}: {'; '.join(faults(broken, found)) or 'as it should be'}")
+        faults = broken.faults(found)
+        wrong += faults
+        typer.echo(f"{broken.name}: {'; '.join(faults) or 'as it should be'}")
     out.write_text(page(rows), encoding="utf-8")
     if wrong:
         raise typer.Exit(1)

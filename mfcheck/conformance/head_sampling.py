@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mfcheck.claim import Claim, Control, Criterion
 from mfcheck.conformance.head_evaluation import values_of
+from mfcheck.conformance.head_snippet import snippet
 from mfcheck.conformance.head_subject import HeadFailure, Subject, first_line, ordinary_call
 from mfcheck.conformance.report import HOLDS, UNDECIDED, VIOLATED, PropertyResult
 from mfcheck.errors import InputError
@@ -139,31 +140,20 @@ def _said(criterion: CriterionOutcome) -> str:
 
 def _snippet(subject: Subject) -> str:
     """Lines that show the largest square's share of the sum, which would vanish, at growing numbers of heads."""
-    origin = subject.origin
-    head = [*origin.lines, *([f"v = {origin.function}"] if origin.function else [])]
+    made_by = subject.origin.function
     if subject.rho_0 is None:
-        draw = [f"def rho_0(generator, count): return torch.randn(count, {subject.parameter_dimension}, **like)"]
-    elif origin.function and origin.function.endswith(".function"):
-        owner = origin.function.removesuffix(".function")
-        draw = [f"rho_0 = {owner}.rho_0"]
+        draw = f"def rho_0(generator, count): return torch.randn(count, {subject.parameter_dimension}, **like)"
+    elif made_by and made_by.endswith(".function"):
+        draw = f"rho_0 = {made_by.removesuffix('.function')}.rho_0"
     else:
-        draw = ["# rho_0: the law that you handed to check_head"]
+        draw = "# rho_0: the law that you handed to check_head"
     call = ordinary_call(subject.parameter_dimension, subject.token_dimension)
-    from mfcheck.conformance.head_snippet import arguments
-
-    return (
-        "\n".join(
-            [
-                "import torch",
-                *head,
-                *arguments(subject, call),
-                *draw,
-                "generator = torch.Generator().manual_seed(0)",
-                "for count in (100, 1000, 10000):",
-                "    thetas = rho_0(generator, count).to(tokens)",
-                "    squares = torch.stack([v(theta, x, tokens, weights).square().sum() for theta in thetas])",
-                "    print(count, float(squares.max() / squares.sum()))  # would vanish like 1 over the count",
-            ]
-        )
-        + "\n"
+    lines = (
+        draw,
+        "generator = torch.Generator().manual_seed(0)",
+        "for count in (100, 1000, 10000):",
+        "    thetas = rho_0(generator, count).to(tokens)",
+        "    squares = torch.stack([v(theta, x, tokens, weights).square().sum() for theta in thetas])",
+        "    print(count, float(squares.max() / squares.sum()))  # would vanish like 1 over the count",
     )
+    return snippet(subject, call, lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,8 @@ from torch import nn
 from mfcheck.conformance.head_inference import infer
 from mfcheck.conformance.head_spec import HeadSpec
 from mfcheck.conformance.head_subject import Origin, Subject, ordinary_call
+from mfcheck.conformance.surroundings import least_seconds
+from mfcheck.conformance.target import name_of
 from mfcheck.device import resolve_device
 from mfcheck.errors import InputError
 from mfcheck.heads import Head, module_head, multihead_attention
@@ -42,7 +43,7 @@ def understand(
     spec, origin = _spec(made, origin, token_dimension)
     p = spec.parameter_dimension if parameter_dimension is None else parameter_dimension
     d = spec.token_dimension if token_dimension is None else token_dimension
-    shown = name or spec.name or target or _name_of(spec.function)
+    shown = name or spec.name or target or name_of(spec.function)
     _check_arity(spec.function, shown)
     place = resolve_device(device or spec.device or "cpu")
     p, d, dtype, notes = infer(spec.function, shown, p, d, spec.dtype, place)
@@ -63,7 +64,8 @@ def understand(
         stream=stream,
         notes=(*notes, *_own_parameters(spec.function, p, d, dtype, place)),
     )
-    subject.seconds = _seconds(subject)
+    call = ordinary_call(p, d)
+    subject.seconds = least_seconds(lambda: subject.raw(call))
     return subject
 
 
@@ -75,7 +77,7 @@ def _made(brought: Any, origin: Origin, name: str | None) -> tuple[Any, Origin]:
         raise InputError(f"a head is {ACCEPTED}; it came as {type(brought).__name__}")
     if not inspect.isclass(brought) and not _takes_nothing(brought):
         return brought, origin
-    shown = name or _name_of(brought)
+    shown = name or name_of(brought)
     try:
         made = brought()
     except Exception as error:
@@ -191,17 +193,6 @@ def _own_parameters(function: Callable[..., Any], p: int, d: int, dtype: torch.d
     return ("it has parameters of its own beside theta; they stay as they are, and no law of heads moves them",)
 
 
-def _seconds(subject: Subject) -> float:
-    """Seconds of one call: the least of three, or of one where that takes long."""
-    call = ordinary_call(subject.parameter_dimension, subject.token_dimension)
-    taken: list[float] = []
-    while len(taken) < 3 and sum(taken) < 0.2:
-        began = time.perf_counter()
-        subject.raw(call)
-        taken.append(time.perf_counter() - began)
-    return min(taken)
-
-
 def _origin(brought: Any, target: str | None) -> Origin:
     """How a fresh interpreter imports what was brought; by its own name where that leads back to it."""
     if target is None:
@@ -222,10 +213,3 @@ def _leads_to(module: str, path: str, brought: Any) -> bool:
     except (ImportError, AttributeError):
         return False
     return found is brought
-
-
-def _name_of(function: Any) -> str:
-    while hasattr(function, "func") and not hasattr(function, "__name__"):
-        function = function.func
-    name = getattr(function, "__name__", type(function).__name__)
-    return "the lambda" if name == "<lambda>" else str(name)

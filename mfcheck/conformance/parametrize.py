@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from mfcheck.conformance.check_head import HeadCheck
 from mfcheck.conformance.head_properties import NAMES
-from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, PropertyResult
+from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, PropertyResult, check_names
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -22,6 +22,7 @@ class PropertyCheck:
         self.name, self._lazily = name, lazily
 
     def __call__(self) -> PropertyResult:
+        __tracebackhide__ = True
         result = self._lazily().result(self.name)
         answer(result)
         return result
@@ -50,8 +51,6 @@ def parametrize_with_properties(head: Any, *, only: Iterable[str] = (), **option
 
 def property_checks(make: Callable[[], HeadCheck], names: Iterable[str] = NAMES) -> list[PropertyCheck]:
     """A check for each name, on one HeadCheck that is made when the first of them is called."""
-    from mfcheck.errors import InputError
-
     made: list[HeadCheck] = []
 
     def lazily() -> HeadCheck:
@@ -60,21 +59,22 @@ def property_checks(make: Callable[[], HeadCheck], names: Iterable[str] = NAMES)
         return made[0]
 
     names = tuple(names)
-    unknown = sorted(set(names) - set(NAMES))
-    if unknown:
-        raise InputError(f"no property is called {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    check_names(names, NAMES)
     return [PropertyCheck(lazily, name) for name in names]
 
 
-def answer(result: PropertyResult) -> None:
-    """Passes, skips, or raises AssertionError with the words and the snippet of a result."""
+def answer(result: PropertyResult, causes: Iterable[str] = ()) -> None:
+    """Passes, skips, or raises AssertionError with the words of a result, its likely causes and its snippet."""
     import pytest
 
+    __tracebackhide__ = True  # the words say it; pytest would print this function
     if result.status == HOLDS:
         return
     if result.status == NOT_APPLICABLE:
         pytest.skip(result.detail)
-    told = f"{result.name} is {result.status}: {result.told}"
+    told = "\n".join(
+        [f"{result.name} is {result.status}: {result.told}", *(f"likely cause: {cause}" for cause in causes)]
+    )
     if result.counterexample:
         told += f"\n\nto see it alone:\n\n{result.counterexample}"
     raise AssertionError(told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -37,6 +37,13 @@ class PropertyResult:
             return self.detail
         tried = f"{self.examples} example{'' if self.examples == 1 else 's'}"
         return f"{self.detail} ({tried})" if self.detail else tried
+
+
+def check_names(names: Iterable[str], known: Sequence[str]) -> None:
+    """Raises InputError where a name is none of the properties known."""
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise InputError(f"no property is called {', '.join(unknown)}; there are {', '.join(known)}")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mfcheck.conformance.sampler_rule import OPTIMIZER, FunctionChain, OptimizerChain, UpdateRule
+from mfcheck.conformance.surroundings import least_seconds
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.seeds import Stream
 from mfcheck.statistics.verdict import Region
@@ -212,13 +214,7 @@ def measure_speed(bench: Bench) -> None:
     for theta in (small, large):
         chain = bench.start(("speed",), [theta])
         zero = [torch.zeros_like(theta)]
-        taken: list[float] = []
-        # a step that takes long is not made three times
-        while len(taken) < 3 and sum(taken) < 0.2:
-            began = time.perf_counter()
-            chain.move(zero)
-            taken.append(time.perf_counter() - began)
-        times.append(min(taken))
+        times.append(least_seconds(functools.partial(chain.move, zero)))
     bench.fixed = times[0]
     bench.each = max(0.0, times[1] - times[0]) / large.numel()
     wanted = bench.each * SUITE_COORDINATES * bench.scale

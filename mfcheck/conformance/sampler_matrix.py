@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mfcheck.conformance import good_samplers
-from mfcheck.conformance.broken import BROKEN, Broken
+from mfcheck.conformance.broken import BROKEN
 from mfcheck.conformance.check_sampler import check_sampler
+from mfcheck.conformance.mutant import Broken
 from mfcheck.conformance.report import HOLDS, NOT_APPLICABLE, UNDECIDED, VIOLATED
 from mfcheck.conformance.sampler_properties import NAMES, PROPERTIES
 
@@ -15,7 +16,7 @@ from mfcheck.conformance.sampler_properties import NAMES, PROPERTIES
 GOOD: dict[str, Callable[..., Any]] = {
     "mfcheck.Langevin over SGD, raw": good_samplers.langevin,
     "mfcheck.Langevin over SGD, mean_field": good_samplers.langevin_mean_field,
-    "an optimiser (SGLD)": good_samplers.sgld,
+    "an optimiser (SGLD)": good_samplers.SGLD,
     "a function (Euler-Maruyama)": good_samplers.euler_maruyama,
     "a function that works in place": good_samplers.in_place,
 }
@@ -25,12 +26,6 @@ _SIGNS = {HOLDS: ".", UNDECIDED: "?", NOT_APPLICABLE: "-", VIOLATED: "!"}
 def statuses(rule: Callable[..., Any], seed: int = 0, **options: Any) -> dict[str, str]:
     """The status of every property of a rule; options are check_sampler's."""
     return {result.name: result.status for result in check_sampler(rule, seed=seed, **options).results}
-
-
-def as_expected(broken: Broken, found: Mapping[str, str]) -> bool:
-    """Whether a broken rule's own property is violated, and none that was not declared to fall with it."""
-    violated = {name for name, status in found.items() if status == VIOLATED}
-    return broken.breaks in violated and violated <= {broken.breaks, *broken.also}
 
 
 def page(broken: Mapping[str, Mapping[str, str]], good: Mapping[str, Sequence[Mapping[str, str]]]) -> str:

@@ -39,3 +39,12 @@ def load_target(target: str) -> Any:
             )
         found = getattr(found, part)
     return found
+
+
+def name_of(function: object) -> str:
+    """What to call a function in a report: its own name, that inside a partial, its class's."""
+    inner = function
+    while hasattr(inner, "func") and not hasattr(inner, "__name__"):
+        inner = inner.func
+    name = getattr(inner, "__name__", type(inner).__name__)
+    return "the lambda" if name == "<lambda>" else str(name)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from mfcheck.outcome import Outcome
 
@@ -44,6 +45,7 @@ def save(
     from matplotlib import pyplot
 
     out.mkdir(parents=True, exist_ok=True)
+    still: Any = module.draw(read) if set(formats) - {"gif"} else None
     saved = []
     for ending in formats:
         if ending == "gif" and not hasattr(module, "animate"):
@@ -53,10 +55,10 @@ def save(
         if ending == "gif":
             module.animate(read).save(partial, writer="pillow", dpi=min(dpi, GIF_DPI))
         else:
-            module.draw(read).savefig(partial, format=ending, dpi=dpi)
-        pyplot.close("all")
+            still.savefig(partial, format=ending, dpi=dpi)
         partial.replace(place)
         saved.append(place)
+    pyplot.close("all")
     return saved
 
 

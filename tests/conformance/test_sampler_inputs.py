@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from mfcheck import check_sampler
 from mfcheck.cli import app
-from mfcheck.conformance.good_samplers import SGLD, euler_maruyama, sgld
+from mfcheck.conformance.good_samplers import SGLD, euler_maruyama
 from mfcheck.errors import InputError
 
 ONE = ["noise_power_of_eta"]
@@ -105,7 +105,7 @@ def test_a_slow_rule_is_asked_less_and_the_report_says_so() -> None:
         ("nothing", 2, "written pkg.module:name"),
         ("no.such.module:name", 2, "there is no module no"),
         ("mfcheck.conformance.good_samplers:nothing", 2, "has no nothing"),
-        ("mfcheck.conformance.good_samplers:sgld", 0, "holds"),
+        ("mfcheck.conformance.good_samplers:SGLD", 0, "holds"),
         ("mfcheck.conformance.broken:EtaOutsideRoot", 1, "eta stands outside of the square root"),
     ],
 )
@@ -130,5 +130,5 @@ def test_a_counterexample_runs_alone() -> None:
 
 
 def test_the_convention_declared_is_held_to() -> None:
-    assert not check_sampler(sgld, only=["scaling"], scaling="mean_field").passed
-    assert check_sampler(sgld, only=["scaling"], scaling="raw").passed
+    assert not check_sampler(SGLD, only=["scaling"], scaling="mean_field").passed
+    assert check_sampler(SGLD, only=["scaling"], scaling="raw").passed

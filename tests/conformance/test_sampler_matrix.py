@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from mfcheck.conformance.broken import BROKEN, Broken
+from mfcheck.conformance.broken import BROKEN
 from mfcheck.conformance.check_sampler import check_sampler
+from mfcheck.conformance.mutant import Broken
 from mfcheck.conformance.report import HOLDS, VIOLATED
 from mfcheck.conformance.sampler_matrix import GOOD, statuses
 from mfcheck.conformance.sampler_properties import NAMES
@@ -24,13 +25,13 @@ def test_every_property_has_two_mutants_that_break_it_alone() -> None:
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
 def test_its_own_property_catches_it(broken: Broken) -> None:
-    result = check_sampler(broken.rule, only=[broken.breaks], budget=None)[broken.breaks]
+    result = check_sampler(broken.brought, only=[broken.breaks], budget=None)[broken.breaks]
     assert result.status == VIOLATED, result.detail
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
 def test_no_unrelated_property_catches_it(broken: Broken) -> None:
-    found = statuses(broken.rule, budget=None, samples=FEW)
+    found = statuses(broken.brought, budget=None, samples=FEW)
     assert {name for name, status in found.items() if status == VIOLATED} <= {broken.breaks, *broken.also}
 
 

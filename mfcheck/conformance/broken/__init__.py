@@ -7,16 +7,17 @@ it cannot help breaking, too, with the reason.
 
 from __future__ import annotations
 
-from torch.optim import Optimizer
+from collections.abc import Callable
+from typing import Any
 
 from mfcheck.conformance.broken import drift, influences, law, noise, state
-from mfcheck.conformance.broken.base import BROKEN, Broken
+from mfcheck.conformance.broken.base import BROKEN
 
-__all__ = ["BROKEN", "Broken", "drift", "influences", "law", "noise", "state"]
+__all__ = ["BROKEN", "drift", "influences", "law", "noise", "state"]
 
 
-def __getattr__(name: str) -> type[Optimizer]:
+def __getattr__(name: str) -> Callable[..., Any]:
     for broken in BROKEN:
         if broken.name == name:
-            return broken.rule
+            return broken.brought
     raise AttributeError(f"no broken rule is called {name!r}")

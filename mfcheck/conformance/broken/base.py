@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from mfcheck.conformance.mutant import Broken, registered_in
 from mfcheck.dynamics.schedules import Schedule, as_schedule
 
 TEMPERATURE = {"stationary_temperature": "the noise over the drift is the temperature"}
 FOLLOWING = {"schedules": "the wrong power of a setting is wrong while the setting changes, too"}
 
 
-@dataclass(frozen=True)
-class Broken:
-    """A mutant: its factory, the property that it breaks, and those that fall with it, with the reason."""
-
-    rule: type[Optimizer]
-    breaks: str
-    also: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The class's name."""
-        return self.rule.__name__
-
-    @property
-    def says(self) -> str:
-        """What is wrong, in words."""
-        return str(self.rule.__doc__).splitlines()[0]
-
-
 BROKEN: list[Broken] = []
-
-
-def breaks(name: str, also: Mapping[str, str] | None = None) -> Callable[[type[Optimizer]], type[Optimizer]]:
-    """Puts a class among the broken rules."""
-
-    def register(rule: type[Optimizer]) -> type[Optimizer]:
-        BROKEN.append(Broken(rule, name, also or {}))
-        return rule
-
-    return register
+breaks = registered_in(BROKEN)
 
 
 class Langevin(Optimizer):
@@ -61,6 +33,10 @@ class Langevin(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": 0.0})
         self.schedule, self.generator = as_schedule(beta), generator
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Sets up what a mutant keeps beside."""
 
     def amplitude(self, beta: float, eta: float) -> float:
         """What multiplies a standard normal draw."""

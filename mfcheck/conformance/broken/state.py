@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from mfcheck.conformance.broken.base import Langevin, breaks
-from mfcheck.dynamics.schedules import Schedule
 
 
 @breaks("schedules")
@@ -25,14 +24,7 @@ class LrOfTheStart(Langevin):
 class LrOfStepBefore(Langevin):
     """The noise goes by the lr of the step before."""
 
-    def __init__(
-        self,
-        params: Iterable[Tensor],
-        lr: float,
-        beta: float | Schedule | Callable[[int], float],
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(params, lr, beta, generator)
+    def prepare(self) -> None:
         for group in self.param_groups:
             group["seen"] = {}
 
@@ -90,15 +82,8 @@ class RecordsStepBefore(Langevin):
 class RecordsHalfTheStep(Langevin):
     """The records say half the step that was made."""
 
-    def __init__(
-        self,
-        params: Iterable[Tensor],
-        lr: float,
-        beta: float | Schedule | Callable[[int], float],
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__(params, lr, beta, generator)
-        self.records = [SimpleNamespace(beta=self.schedule(0), eta=lr / 2)]
+    def prepare(self) -> None:
+        self.records = [SimpleNamespace(beta=self.schedule(0), eta=self.defaults["lr"] / 2)]
 
 
 @breaks("state_dict")
