@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,9 @@ from mfcheck.experiments.toy_gate.arms import ARMS, MAIN, RECIPE
 from mfcheck.experiments.toy_gate.metrics import METRICS
 from mfcheck.experiments.toy_gate.seeds import TASK, run_seeds
 from mfcheck.experiments.toy_gate.verdict import ALPHA, Arms, GateVerdict
-from mfcheck.outcome import CriterionOutcome, Outcome, digest, outcome_of_hypothesis
+from mfcheck.outcome import Outcome, digest, equivalence, outcome_of_hypothesis
 from mfcheck.runner import versions
 from mfcheck.statistics.seeds import stream
-from mfcheck.statistics.verdict import Region, judge
 
 #: Seeds in a group: the unit that is trained together, kept, and taken up again.
 GROUP = 4
@@ -197,10 +196,9 @@ def outcomes_of(verdict: GateVerdict, header: Mapping[str, Any], seeds: Sequence
     for one in verdict.judged:
         criteria = []
         for row, result in zip(one.hypothesis.rows, one.results, strict=True):
-            estimate = replace(result.estimate, details={"card": row.card, "word": result.effect.value})
-            region = Region.around(0.0, absolute=result.margin)
             name = f"{METRICS[row.metric].label}, {row.treated} - {row.baseline}"
-            criteria.append(CriterionOutcome(name, estimate, region, *judge(estimate, region)))
+            told = {"card": row.card, "word": result.effect.value}
+            criteria.append(equivalence(name, result.estimate, result.margin, **told))
         h = one.hypothesis
         about = {
             "n": verdict.n,

@@ -13,7 +13,7 @@ from typing import Any
 from mfcheck.errors import InputError
 from mfcheck.statistics.estimate import Estimate
 from mfcheck.statistics.seeds import digest as digest
-from mfcheck.statistics.verdict import Region, Verdict
+from mfcheck.statistics.verdict import Region, Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,12 @@ def append_outcome(path: Path, outcome: Outcome) -> None:
             raise OSError(f"only {written} bytes of the outcome of {outcome.name} fitted into {path}")
     finally:
         os.close(descriptor)
+
+
+def equivalence(name: str, difference: Estimate, margin: float, **details: Any) -> CriterionOutcome:
+    """A paired difference against its equivalence margin; details: what figures show beside it."""
+    region = Region.around(0.0, absolute=margin)
+    return CriterionOutcome(name, dataclasses.replace(difference, details=details), region, *judge(difference, region))
 
 
 def outcome_of_hypothesis(

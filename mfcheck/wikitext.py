@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
 from mfcheck.experiments.wikitext.preset import Preset
 from mfcheck.experiments.wikitext.shown import shown_arms
 from mfcheck.experiments.wikitext.verdict import ALPHA, Seed, WikitextVerdict
-from mfcheck.outcome import CriterionOutcome, Outcome, digest, outcome_of_hypothesis
+from mfcheck.outcome import Outcome, digest, equivalence, outcome_of_hypothesis
 from mfcheck.runner import versions
-from mfcheck.statistics.verdict import Region, judge
 
 
 def outcomes_of(verdict: WikitextVerdict, seeds: Sequence[Seed], preset: Preset) -> list[Outcome]:
@@ -23,12 +20,10 @@ def outcomes_of(verdict: WikitextVerdict, seeds: Sequence[Seed], preset: Preset)
     """
     made: list[Outcome] = []
     for one in verdict.judged:
-        criteria = []
-        for row, result in zip(one.hypothesis.rows, one.results, strict=True):
-            details: Mapping[str, Any] = {"word": result.effect.value, "judged": row.judged}
-            estimate = replace(result.estimate, details=details)
-            region = Region.around(0.0, absolute=result.margin)
-            criteria.append(CriterionOutcome(row.name, estimate, region, *judge(estimate, region)))
+        criteria = [
+            equivalence(row.name, result.estimate, result.margin, word=result.effect.value, judged=row.judged)
+            for row, result in zip(one.hypothesis.rows, one.results, strict=True)
+        ]
         h = one.hypothesis
         about = {
             "n": verdict.n,

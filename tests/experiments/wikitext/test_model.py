@@ -176,5 +176,6 @@ def test_ordinary_heads_with_the_step_of_a_mean_learn_as_particles_do() -> None:
             loss.backward()
             optimiser.step()
         losses[attention] = float(loss.detach())
-    assert losses["multihead_mean"] == pytest.approx(losses["particles"], abs=2e-3)
+    # eight steps apart by rounding in single precision (2e-7); the usual step of W_O is 4e-2 away
+    assert losses["multihead_mean"] == pytest.approx(losses["particles"], abs=2e-5)
     assert abs(losses["multihead"] - losses["particles"]) > 2e-2
