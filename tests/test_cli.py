@@ -75,6 +75,12 @@ def test_figures_are_listed_with_what_they_show_and_drawn_in_the_formats_asked_f
         append_outcome(place / "outcomes" / "outcomes.jsonl", outcome)
     result = CliRunner().invoke(app, ["figures", "--format", "svg", "--out", "pictures"])
     assert [path.name for path in (place / "pictures").iterdir()] == ["ratio.svg"], result.output
+    result = CliRunner().invoke(app, ["figures", "ratio", "--format", "svg", "--json"])
+    (drawn,) = json.loads(result.output)
+    assert drawn["claims"] == ["D1"] and drawn["caption"] == "The variance ratio."
+    assert [Path(path).name for path in drawn["files"]] == ["ratio.svg"]
+    (listed,) = json.loads(CliRunner().invoke(app, ["figures", "--list", "--json"]).output)
+    assert listed["name"] == "ratio" and "files" not in listed
     result = CliRunner().invoke(app, ["figures", "--format", "jpg"])
     assert result.exit_code == 2 and "a format is one of png, pdf, svg, gif; it came as jpg" in result.output
 
@@ -139,6 +145,13 @@ def test_the_catalogue_is_listed_and_shown() -> None:
     shown = CliRunner().invoke(app, ["claims", "show", "P7"]).output
     for part in ("source:", "hypotheses:", "paper_checks/claims_grid.py", "mfcheck/experiments/grid_reference.py:"):
         assert part in shown
+
+
+def test_a_claim_is_shown_with_what_each_control_must_do() -> None:
+    assert "must refute variance ratio" in CliRunner().invoke(app, ["claims", "show", "D1"]).output
+    assert "must support validation loss" in CliRunner().invoke(app, ["claims", "show", "S1"]).output
+    control = json.loads(CliRunner().invoke(app, ["claims", "show", "S1", "--json"]).output)["controls"][0]
+    assert control["supports"] and not control["refutes"]
 
 
 def test_the_doctor_finds_what_is_needed() -> None:

@@ -52,10 +52,11 @@ def show(name: Annotated[str, typer.Argument(metavar="ID")], as_json: AsJson = F
     typer.echo("criteria:")
     for criterion in facts["criteria"]:
         typer.echo(f"  {criterion['name']}: in {criterion['region']}")
-    typer.echo("controls, each of which must refute what is named:")
+    typer.echo("controls:")
     for control in facts["controls"]:
         changes = ", ".join(f"{key} = {value}" for key, value in control["changes"].items())
-        typer.echo(f"  {control['name']} ({changes}): {'; '.join(control['refutes'])}")
+        must = [f"must {verb[:-1]} {'; '.join(control[verb])}" for verb in ("refutes", "supports") if control[verb]]
+        typer.echo(f"  {control['name']} ({changes}): {', '.join(must)}")
     typer.echo(f"verify it:   mfcheck verify {facts['id']}")
 
 
@@ -74,5 +75,8 @@ def _facts(name: str) -> dict[str, Any]:
         "replicates": claim.replicates,
         **catalogue.places(claim),
         "criteria": [{"name": c.name, "region": str(c.region)} for c in claim.criteria],
-        "controls": [{"name": c.name, "changes": dict(c.changes), "refutes": list(c.refutes)} for c in claim.controls],
+        "controls": [
+            {"name": c.name, "changes": dict(c.changes), "refutes": list(c.refutes), "supports": list(c.supports)}
+            for c in claim.controls
+        ],
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +23,7 @@ def figures(
     dpi: Annotated[int, typer.Option(help="Dots an inch of PNG files.", min=30)] = 300,
     page: Annotated[Path | None, typer.Option(help="Write a Markdown page of the PNG files with captions.")] = None,
     show: Annotated[bool, typer.Option("--list", help="List the figures and what each shows; draw nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print names, claims, captions and files as JSON.")] = False,
 ) -> None:
     """Draw the convergence figures from the outcomes of an earlier run. Exit code 2 where outcomes are missing."""
     from mfcheck import catalogue
@@ -31,7 +33,7 @@ def figures(
     try:
         modules = catalogue.figures()
         if show:
-            _list(modules)
+            _list(modules, as_json)
             return
         wanted = [ending.strip() for ending in formats.split(",")]
         strange = [ending for ending in wanted if ending not in gallery.FORMATS]
@@ -44,7 +46,7 @@ def figures(
     except InputError as error:
         refuse("figures", error)
     folder = out if out is not None else outcomes / "figures"
-    missing, drawn = False, dict[str, str]()
+    missing, drawn, files = False, dict[str, str](), dict[str, list[Path]]()
     for name in names or modules:
         module = import_module(modules[name])
         absent = gallery.lacking(module, read)
@@ -64,24 +66,38 @@ def figures(
                 typer.echo(f"{name}: this figure has no animation", err=True)
                 missing = True
             continue
-        drawn[name] = gallery.caption(module)
+        drawn[name], files[name] = gallery.caption(module), saved
+        if as_json:
+            continue
         endings = ",".join(path.suffix[1:] for path in saved)
         typer.echo(f"{folder / name}.{{{endings}}}: {str(module.__doc__).splitlines()[0]}")
     if page is not None:
         page.write_text(gallery.markdown(drawn, os.path.relpath(folder, page.parent)), encoding="utf-8")
-        typer.echo(f"{page}: {len(drawn)} figures")
+        typer.echo(f"{page}: {len(drawn)} figures", err=as_json)
+    if as_json:
+        facts = [_facts(name, modules[name]) | {"files": [str(path) for path in files[name]]} for name in drawn]
+        typer.echo(json.dumps(facts, indent=1))
     if missing:
         raise typer.Exit(2)
 
 
-def _list(modules: Mapping[str, str]) -> None:
+def _list(modules: Mapping[str, str], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    facts = [_facts(name, module_name) for name, module_name in modules.items()]
+    if as_json:
+        typer.echo(json.dumps(facts, indent=1))
+        return
+    table = Table("figure", "claims", "what it shows", box=None)
+    for one in facts:
+        table.add_row(one["name"], " ".join(one["claims"]), one["shows"])
+    Console().print(table)
+
+
+def _facts(name: str, module_name: str) -> dict[str, Any]:
     from mfcheck.report import gallery
 
-    table = Table("figure", "claims", "what it shows", box=None)
-    for name, module_name in modules.items():
-        module = import_module(module_name)
-        table.add_row(name, " ".join(gallery.claims_of(module)), str(module.__doc__).splitlines()[0])
-    Console().print(table)
+    module = import_module(module_name)
+    shows = str(module.__doc__).splitlines()[0]
+    return {"name": name, "claims": gallery.claims_of(module), "shows": shows, "caption": gallery.caption(module)}
