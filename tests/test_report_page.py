@@ -152,6 +152,12 @@ def test_in_a_browser_it_filters_sorts_and_fits(browser: Any, tmp_path: Path, wi
 
     picture = tab.locator("figure img")
     assert picture.evaluate("image => image.complete && image.naturalWidth > 0")
+    again = tab.locator(".gallery img")
+    assert again.evaluate("image => image.complete && image.naturalWidth > 0") and again.is_visible()
+    tab.select_option("#family", "K")
+    assert not picture.is_visible()
+    again.click()
+    assert picture.is_visible() and rows.count() == 3
     box = picture.bounding_box()
     assert box["width"] > 0.5 * width * 0.9 and box["x"] + box["width"] <= width
     # the page itself never scrolls sideways; wide tables do, in their own boxes, and no text is cut elsewhere
@@ -161,6 +167,18 @@ def test_in_a_browser_it_filters_sorts_and_fits(browser: Any, tmp_path: Path, wi
     assert tab.evaluate(cut) == []
     assert errors == []
     tab.close()
+
+
+def test_the_file_holds_a_figure_once() -> None:
+    assert page().count(FIGURE) == 1
+
+
+def test_a_control_of_a_refuted_hypothesis_shows_what_it_supports() -> None:
+    refuted = outcome(verdict=Verdict.REFUTED, expected=Verdict.REFUTED, criteria=(REFUTED,))
+    control = outcome(control="made true", verdict=Verdict.SUPPORTED, expected=Verdict.SUPPORTED)
+    text = page([refuted, control])
+    assert "the claim is made true" in text and "nothing" not in text.partition("made true:")[2].partition("</li>")[0]
+    assert "the claim is false" in page()
 
 
 def test_every_interval_and_picture_has_words_for_a_screen_reader() -> None:

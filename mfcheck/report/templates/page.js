@@ -49,9 +49,16 @@
     });
   });
 
-  // a link to a claim that the filter hides shows it
+  // the gallery shows each figure again, which the file holds once
+  for (const image of document.querySelectorAll("img[data-of]")) {
+    const figure = get(image.dataset.of);
+    if (figure) image.src = figure.querySelector("img").src;
+  }
+
+  // a link to a claim, or to a figure in it, that the filter hides shows it
   addEventListener("hashchange", () => {
-    const target = location.hash.startsWith("#claim-") && get(location.hash.slice(1));
-    if (target && target.hidden) { search.value = verdict.value = family.value = ""; filter(); target.scrollIntoView(); }
+    const target = location.hash && get(location.hash.slice(1));
+    const article = target && target.closest("article");
+    if (article && article.hidden) { search.value = verdict.value = family.value = ""; filter(); target.scrollIntoView(); }
   });
 })();
