@@ -1,12 +1,11 @@
 """What diffusion changes in the toy gate: paired differences with their intervals, the card's run beside them.
 
-To see: intervals of the paired differences against beta = 0, with the card's single run beside them. Refuted is a
+To see: intervals of the paired differences against beta = 0, with the card's single run where it had one. Refuted is a
 hypothesis whose interval lies on the wrong side of 0 by more than the margin.
 """
 
 from collections.abc import Mapping
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -26,10 +25,16 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
             f"{name}  {criterion.name}", (0, place), xycoords=("axes fraction", "data"), xytext=(-4, 0),
             textcoords="offset points", ha="right", va="center", fontsize=6,
         )  # fmt: skip
+    # what is allowed, as far as the picture goes
+    low, high = axes.get_xlim()
+    for place, (_, criterion) in enumerate(rows):
+        ends = max(criterion.region.lower, low), min(criterion.region.upper, high)
+        axes.fill_betweenx((place - 0.4, place + 0.4), *ends, color="0.88", lw=0, zorder=0)
+    axes.set_xlim(low, high)
     axes.axvline(0.0, color=BLACK, lw=0.8)
     axes.plot([], [], "x", color=BLACK, label="card's single run")
     axes.plot([], [], "o-", color=BLUE, label="mean and interval")
-    axes.fill_betweenx([], [], [], color="0.88", label="region")
+    axes.fill_betweenx([], [], [], color="0.88", label="allowed")
     axes.set_yticks([])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
@@ -41,12 +46,7 @@ def draw(outcomes: Mapping[str, Outcome]) -> Figure:
 
 
 def _row(axes: Axes, place: int, criterion: CriterionOutcome, colour: str) -> None:
-    estimate, region = criterion.estimate, criterion.region
-    ends = [end for end in (region.lower, region.upper) if np.isfinite(end)]
-    if len(ends) == 2:
-        axes.fill_betweenx((place - 0.4, place + 0.4), *ends, color="0.88", lw=0)
-    else:
-        axes.plot(ends * 2, (place - 0.4, place + 0.4), color="0.6", lw=2)
+    estimate = criterion.estimate
     reach = [[estimate.point - estimate.lower], [estimate.upper - estimate.point]]
     axes.errorbar([estimate.point], [place], xerr=reach, fmt="o", color=colour, ms=3, capsize=2, lw=0.9)
     card = estimate.details.get("card")
