@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mfcheck.experiments.toy_gate.arms import ARMS, RECIPE
+from mfcheck.statistics.hypothesis import Hypothesis
 from mfcheck.statistics.paired import Effect
 from mfcheck.statistics.verdict import Verdict
 
@@ -54,22 +55,6 @@ class Row:
         else:
             baseline = self.baseline
         return None if treated is None or baseline is None else treated - baseline
-
-
-#: A rule: the words of the judged rows, in their order -> the verdict on the hypothesis.
-Rule = Callable[[Sequence[Effect]], Verdict]
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A row of the catalogue: what is said, the rows it is judged by, the rule in code and in words."""
-
-    id: str
-    statement: str
-    rows: tuple[Row, ...]
-    rule: Rule
-    rule_in_words: str
-    on_record: str
 
 
 def any_better(words: Sequence[Effect]) -> Verdict:
@@ -218,7 +203,7 @@ def gate_passes(words: Mapping[tuple[str, str], Effect]) -> bool:
     return False
 
 
-def arms_needed(hypotheses: Sequence[Hypothesis]) -> tuple[str, ...]:
+def arms_needed(hypotheses: Sequence[Hypothesis[Row]]) -> tuple[str, ...]:
     """The arms that the rows compare, in the order of ARMS."""
     wanted = {arm for hypothesis in hypotheses for row in hypothesis.rows for arm in row.arms}
     return tuple(name for name in ARMS if name in wanted)

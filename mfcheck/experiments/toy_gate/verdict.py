@@ -17,15 +17,14 @@ from mfcheck.experiments.toy_gate.hypotheses import (
     GATE,
     HYPOTHESES,
     MARGINS,
-    Hypothesis,
     Row,
     arms_needed,
     gate_passes,
 )
 from mfcheck.experiments.toy_gate.metrics import METRICS
+from mfcheck.statistics.hypothesis import Judged
 from mfcheck.statistics.paired import Comparison, Effect, Result, compare, pairs_needed
 from mfcheck.statistics.seeds import stream
-from mfcheck.statistics.verdict import Verdict
 
 #: {arm: {metric: number}} of one seed
 Arms = Mapping[str, Mapping[str, Any]]
@@ -35,20 +34,11 @@ SHARE_OF_CARD = 0.5
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A hypothesis with the results of its rows, in their order, and its verdict."""
-
-    hypothesis: Hypothesis
-    results: tuple[Result, ...]
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
 class GateVerdict:
     """All hypotheses whose arms were run, and whether the gate passed."""
 
     n: int
-    judged: tuple[Judged, ...]
+    judged: tuple[Judged[Row], ...]
     passed: bool
 
 
@@ -87,12 +77,9 @@ def judge_gate(seeds: Sequence[Arms], alpha: float = ALPHA) -> GateVerdict:
             for name, row in family.items()
         ]
         found |= {result.name: result for result in compare(comparisons, stream(0, "toy gate", "sign flips"), alpha)}
-    judged = []
-    for one in asked:
-        words = [found[row.name].effect for row in one.rows if row.judged]
-        judged.append(Judged(one, tuple(found[row.name] for row in one.rows), one.rule(words)))
+    judged = tuple(one.judge(found) for one in asked)
     words_by_arm = {(row.metric, row.treated): found[row.name].effect for row in gate.values()}
-    return GateVerdict(len(seeds), tuple(judged), gate_passes(words_by_arm))
+    return GateVerdict(len(seeds), judged, gate_passes(words_by_arm))
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mfcheck.errors import InputError
 from mfcheck.experiments.wikitext.arms import Arm
 from mfcheck.experiments.wikitext.preset import Preset
+from mfcheck.statistics.hypothesis import Hypothesis, Rule
 from mfcheck.statistics.paired import Effect
 from mfcheck.statistics.verdict import Verdict
 
@@ -42,21 +43,6 @@ class Row:
         return f"{self.metric}: {self.treated} - {baseline}"
 
 
-#: The words of the judged rows, in their order -> the verdict on the hypothesis.
-Rule = Callable[[Sequence[Effect]], Verdict]
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A row of the catalogue: what is said, the rows it is judged by, the rule in code and in words."""
-
-    id: str
-    statement: str
-    rows: tuple[Row, ...]
-    rule: Rule
-    rule_in_words: str
-
-
 def any_is(word: Effect) -> Rule:
     """SUPPORTED where a row has the word; REFUTED where none has it and all are decided."""
 
@@ -79,7 +65,7 @@ def all_equivalent(words: Sequence[Effect]) -> Verdict:
 SUCCESS, FALSIFIER = ("W1", "W2", "W3", "W4"), "W5"
 
 
-def hypotheses(preset: Preset) -> tuple[Hypothesis, ...]:
+def hypotheses(preset: Preset) -> tuple[Hypothesis[Row], ...]:
     """Those of W1 to W7 for which the preset has arms.
 
     Raises InputError where an arm with noise has no arm of as many particles without, or there is no ordinary one.

@@ -17,12 +17,12 @@ from mfcheck.experiments.wikitext.hypotheses import (
     NOISED_AFTER,
     NORM_MATCHED,
     SUCCESS,
-    Hypothesis,
     Row,
     hypotheses,
     zero_of,
 )
 from mfcheck.experiments.wikitext.preset import Preset
+from mfcheck.statistics.hypothesis import Judged
 from mfcheck.statistics.paired import Comparison, Result, compare, pairs_needed
 from mfcheck.statistics.power import replicates_for
 from mfcheck.statistics.seeds import stream
@@ -34,20 +34,11 @@ Seed = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A hypothesis with the results of its rows, in their order, and its verdict."""
-
-    hypothesis: Hypothesis
-    results: tuple[Result, ...]
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
 class WikitextVerdict:
     """All hypotheses on n paired seeds; succeeded_by: those of the card's that are supported; falsified: W5 is."""
 
     n: int
-    judged: tuple[Judged, ...]
+    judged: tuple[Judged[Row], ...]
 
     @property
     def succeeded_by(self) -> tuple[str, ...]:
@@ -118,11 +109,7 @@ def judge_wikitext(seeds: Sequence[Seed], preset: Preset, alpha: float = ALPHA) 
     for family in ([*judged.values()], *([row] for row in beside.values())):
         comparisons = [Comparison(r.name, differences(r, seeds, preset), MARGINS[r.metric], better=-1) for r in family]
         found |= {result.name: result for result in compare(comparisons, stream(0, "wikitext", "sign flips"), alpha)}
-    verdicts = []
-    for one in asked:
-        words = [found[row.name].effect for row in one.rows if row.judged]
-        verdicts.append(Judged(one, tuple(found[row.name] for row in one.rows), one.rule(words)))
-    return WikitextVerdict(len(seeds), tuple(verdicts))
+    return WikitextVerdict(len(seeds), tuple(one.judge(found) for one in asked))
 
 
 @dataclass(frozen=True)
